@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report: `good`, `bad` (something will not work) or `missing` (not needed for all)."""
+    """One line of the report: `good`, `bad` (something will not work) or `missing` (an optional tool)."""
 
     name: str
     state: Literal["good", "bad", "missing"]
@@ -27,28 +27,28 @@ class Finding:
 
 
 def examine_tools() -> list[Finding]:
-    """Look at every tool, each in a process of its own where it must be imported."""
+    """Check every tool, each in its own process if it must be imported."""
     others = (
-        _gpu_finding(),
-        _mpi_finding(),
-        _jax_finding(),
-        _package_finding("jupyterlab", "JupyterLab"),
+        _check_gpu_memory(),
+        _check_mpi(),
+        _check_jax(),
+        _check_package("jupyterlab", "JupyterLab"),
     )
-    return [_python_finding(), *_tensorflow_finding(), _horovod_finding(), *others]
+    return [_python_finding(), *_check_tensorflow(), _check_horovod(), *others]
 
 
 def _python_finding() -> Finding:
     return Finding("Python", "good", f"{sys.version.split()[0]} ({sys.executable})")
 
 
-def _package_finding(name: str, title: str) -> Finding:
+def _check_package(name: str, title: str) -> Finding:
     found = version_of(name)
     return (
         Finding(title, "good", found) if found else Finding(title, "missing", f"pip install {name}")
     )
 
 
-def _tensorflow_finding() -> list[Finding]:
+def _check_tensorflow() -> list[Finding]:
     found = version_of(*TENSORFLOW)
     if found is None:
         return [Finding("TensorFlow", "bad", "not installed: pip install tensorflow")]
@@ -66,7 +66,7 @@ def _tensorflow_finding() -> list[Finding]:
     return findings
 
 
-def _horovod_finding() -> Finding:
+def _check_horovod() -> Finding:
     found = version_of("horovod")
     if found is None:
         return Finding(
@@ -77,7 +77,7 @@ def _horovod_finding() -> Finding:
         "parts = [('Gloo', hvd.gloo_built()), ('MPI', hvd.mpi_built()), ('NCCL', hvd.nccl_built())]\n"
         "print(', '.join(name for name, built in parts if built))"
     )
-    output, error = _in_process(program)
+    output, error = _run_in_subprocess(program)
     if output is None:
         return Finding(
             "Horovod",
@@ -93,8 +93,8 @@ def _horovod_finding() -> Finding:
     return Finding("Horovod", "good", f"{found}, built with {output}")
 
 
-def _gpu_finding() -> Finding:
-    """Whether ranks find memory on the GPUs of this machine."""
+def _check_gpu_memory() -> Finding:
+    """Report whether this machine's GPUs have enough free memory for the ranks; state "missing" if there is no GPU."""
     gpus = parse_gpus(query_gpus("--query-gpu=index,memory.total,memory.used"))
     if not gpus:
         return Finding("GPUs", "missing", "nvidia-smi finds none: TensorFlow computes on the CPU")
@@ -103,8 +103,8 @@ def _gpu_finding() -> Finding:
     return Finding("GPUs", "good" if good else "bad", detail)
 
 
-def _mpi_finding() -> Finding:
-    """What `--launcher mpirun` needs: by its own words why it would refuse, or what it would call."""
+def _check_mpi() -> Finding:
+    """Report whether `--launcher mpirun` works: the program that it would call, or the error that it would raise."""
     try:
         require_mpi()
     except LaunchError as error:
@@ -112,18 +112,20 @@ def _mpi_finding() -> Finding:
     return Finding("MPI", "good", mpirun_version() or "")
 
 
-def _jax_finding() -> Finding:
+def _check_jax() -> Finding:
     found = version_of("jax")
     if found is None:
         return Finding("JAX", "missing", "pip install jax, for tensor functions")
-    output, error = _in_process("import jax; print(', '.join(str(d) for d in jax.devices()))")
+    output, error = _run_in_subprocess(
+        "import jax; print(', '.join(str(d) for d in jax.devices()))"
+    )
     if output is None:
         return Finding("JAX", "bad", f"{found}, but it does not load: {error}")
     return Finding("JAX", "good", f"{found}, devices: {output}")
 
 
-def _in_process(program: str) -> tuple[str | None, str]:
-    """What a program prints last, or None and the last line of its error."""
+def _run_in_subprocess(program: str) -> tuple[str | None, str]:
+    """Run a program in another Python process. Return its last line and "", or None and the last line of its error."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         done = subprocess.run(  # noqa: S603 — our own text, no shell
@@ -142,7 +144,7 @@ def _in_process(program: str) -> tuple[str | None, str]:
 
 
 def print_findings(console: Console, findings: list[Finding]) -> bool:
-    """Print the report; whether all is good."""
+    """Print the report; return whether all is good."""
     from rich.text import Text
 
     marks = {"good": ("✓", "green"), "bad": ("✗", "bold red"), "missing": ("–", "yellow")}

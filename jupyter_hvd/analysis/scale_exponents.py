@@ -744,7 +744,7 @@ def _assign_loop_exponents(solution: Solution, found: Found) -> None:
 
 
 def _fix_calls(solution: Solution, functions: list[list[Equation]]) -> None:
-    """Let functions run as often as the calls of them that run the most often; the calls follow from nothing in the function."""
+    """Give each function the frequency of its most frequent call."""
     waiting, moves = list(functions), True
     while moves:
         known = [
@@ -770,7 +770,7 @@ def _fix_counts(solution: Solution, found: Found, trains: bool) -> None:
 
 
 def _only(exponent: Exponent) -> Unknown | None:
-    """The unknown that an exponent is, alone."""
+    """Return the unknown if the exponent is exactly one unknown, otherwise None."""
     match [*exponent.terms.items()]:
         case [(unknown, 1)] if not exponent.constant:
             return unknown
@@ -780,7 +780,9 @@ def _only(exponent: Exponent) -> Unknown | None:
 def _agree(
     solution: Solution, agreements: list[Agreement]
 ) -> tuple[list[tuple[Agreement, cst.BaseExpression, Fraction]], list[Agreement]]:
-    """The operands to convert, where two known exponents differ, and the agreements that cannot be had by converting one."""
+    """Return the operands to convert where two known exponents differ, and the agreements that no conversion of one operand can
+    satisfy.
+    """
     operands, disagreeing = [], []
     for agreement in agreements:
         left, right = agreement.exponents
@@ -812,6 +814,10 @@ def _agree(
 
 
 def _reason(agreement: Agreement) -> str:
+    """Say what the program does with two numbers that must have the same scale exponent: "compares it", for example.
+
+    The result becomes the `reason` of an `Equation`.
+    """
     verbs = {
         "sum": "adds it to another number",
         "comparison": "compares it",
@@ -831,7 +837,7 @@ def _judged(
     disagreeing: list[Agreement],
     unmet: list[Equation],
 ) -> _Solved:
-    """The consequences of a solution for the program."""
+    """Collect the constants to scale, the contradictions and the assumptions that follow from a solution."""
     scaled = []
     for constant in found.constants:
         exponent = solution.resolve(exponent_of(constant.unknown))

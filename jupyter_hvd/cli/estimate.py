@@ -15,7 +15,7 @@ from ..cost_model import LINKS, SingleProcessStep, speed_up, step_seconds
 from ..files import UnusableInputError
 from .codes import OK
 from .options import add_batch, options_for
-from .program_copy import program_copy
+from .program_copy import write_program_copy
 from .show import make_consoles
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def time_program(
     path: Path = arguments.file
     with (
         ended_by_signals(),
-        program_copy(path, path.name, document, document, False) as (copy, folder, _),
+        write_program_copy(path, path.name, document, document, False) as (copy, folder, _),
     ):
         file = folder.path / "times.json"
         job = Program(copy, path, arguments.extra, module=TIMED_MODULE)

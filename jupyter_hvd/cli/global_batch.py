@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..convert.documents import load_document
 from ..convert.unconverted_programs import require_single_process
 from ..files import UnusableInputError
-from .program_copy import program_copy
+from .program_copy import write_program_copy
 
 if TYPE_CHECKING:
     from ..launch.diagnosis import Locate
@@ -48,5 +48,5 @@ def program_as_it_is(
         UnusableInputError: the file cannot be shared.
     """
     document = require_single_process(path, load_document(path))
-    with program_copy(path, path.name, document, document, shared) as copy:
+    with write_program_copy(path, path.name, document, document, shared) as copy:
         yield copy

@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def program_copy(
+def write_program_copy(
     path: Path, name: str, original: Document, program: Document, shared: bool
 ) -> Iterator[tuple[Path, PrivateFolder, Locate]]:
     """Write a program into a private folder that is removed after the block.
 
+    Yields the copy's path, its folder, and a function that maps its lines to the user's file.
+
     Args:
         path: the user's file. name: the copy's.
-        original: what the user's file holds. program: what the copy holds.
+        original: the contents of the user's file. program: the contents of the copy.
         shared: make the folder beside the file, where other hosts see it too.
     """
     from ..launch.diagnosis import locate_by

@@ -21,7 +21,7 @@ from ..launch.arguments import add_place_options, where_of
 from .codes import REFUSED, UNUSABLE
 from .global_batch import RANK_MODULE, program_as_it_is, refuse_conversion_options
 from .options import add_batch, add_options, options_for
-from .program_copy import program_copy
+from .program_copy import write_program_copy
 from .show import make_consoles, print_outcome
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def converted_copy(
         print_outcome(errors, path, outcome, None)
         raise RefusedError(outcome.status)
     name = f"{path.stem}_hvd{path.suffix or '.py'}"
-    with program_copy(path, name, original, converted, shared) as copy:
+    with write_program_copy(path, name, original, converted, shared) as copy:
         yield copy
 
 

@@ -76,7 +76,7 @@ class Build:
             said.append("mpicxx: apt-get install libopenmpi-dev openmpi-bin")
         if self.gpu and not _is_there("nvcc", environment, "HOROVOD_CUDA_HOME", "CUDA_HOME"):
             said.append("nvcc: install the CUDA toolkit, or name its folder in HOROVOD_CUDA_HOME")
-        if self.gpu and not _has_nccl(environment):
+        if self.gpu and not _has_nccl_header(environment):
             said.append(
                 "nccl.h: install libnccl2 and libnccl-dev, or name NCCL's folder in HOROVOD_NCCL_HOME"
             )
@@ -129,7 +129,8 @@ def _is_there(tool: str, environment: Mapping[str, str], *homes: str) -> bool:
     )
 
 
-def _has_nccl(environment: Mapping[str, str]) -> bool:
+def _has_nccl_header(environment: Mapping[str, str]) -> bool:
+    """Whether the build finds `nccl.h`: in HOROVOD_NCCL_INCLUDE, HOROVOD_NCCL_HOME or the system's include folders."""
     named = environment.get("HOROVOD_NCCL_INCLUDE")
     home = environment.get("HOROVOD_NCCL_HOME")
     folders = [named] if named else [f"{home}/include"] if home else []

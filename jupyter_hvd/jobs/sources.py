@@ -9,9 +9,12 @@ FUTURE = "from __future__ import annotations"
 
 
 def in_one_file(modules: Sequence[str]) -> str:
-    """The texts of modules one after the other, each before those that import from it.
+    """Join the source texts of modules of this package into one standalone Python file.
 
-    Imports from one another go; the last one's docstring stands at the top.
+    Removes relative imports and `from __future__` lines. The docstring of the last module becomes that of the file.
+
+    Args:
+        modules: the source texts. Each comes after the modules that it imports.
     """
     bodies = [_module_body(text) for text in modules]
     last = ast.get_docstring(ast.parse(modules[-1])) or ""

@@ -160,7 +160,7 @@ def find_differences(here: Mapping[str, Any], answer: Answer) -> list[str]:
 
 
 def _install_advice(name: str, wanted: str | None) -> str:
-    """How a host gets the version of a package that is here."""
+    """Say how another host gets this machine's version (`wanted`) of a package."""
     if wanted is None or not wanted[:1].isdigit():
         return "let all hosts use the same environment"
     if name == "horovod":

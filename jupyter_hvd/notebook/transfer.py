@@ -37,11 +37,7 @@ class Push:
 
 
 def push_of_weights(owned: Sequence[Owned], known: Mapping[str, int]) -> Push:
-    """The weights that the notebook has and the ranks have not, whoever has changed them under whatever name.
-
-    Args:
-        known: digests of what the ranks have, by path.
-    """
+    """Collect the weights of the kernel that differ from the ranks' copies, with the digests of all."""
     differ = outermost_objects([each for each in owned if not each.is_known(known)])
     return Push(
         {path: each.weights for each in differ for path in each.paths},

@@ -122,7 +122,9 @@ class JoinedCells:
         return bisect_right(self.starts, offset) - 1
 
     def locate_offset(self, offset: int) -> tuple[int | None, int, int]:
-        """The label of the cell (None in a script), the line in it and the column, of an offset."""
+        """Return the cell's label (None in a script), and the line in the cell and the column, both from 1, of an offset in the
+        joined text.
+        """
         cell, lines = self.cell_of(offset), self._line_starts
         line, first = bisect_right(lines, offset), bisect_right(lines, self.starts[cell])
         label = self.labels[cell] if self.labels else None

@@ -16,7 +16,7 @@ from .frontend import signature
 from .frontend.captured_data import Reference, with_outside
 from .instance import Instance
 from .language.errors import TensorError, as_tensor_error
-from .language.pairs import from_pairs, has_parts, lay_out, one_array
+from .language.pairs import convert_number_list, from_pairs, has_parts, lay_out
 from .language.terms import Lambda
 from .language.types import Parameter
 from .ssa.program import Program
@@ -112,15 +112,18 @@ class CalledFunction(ABC):
         arguments do not fit the types or each other, or a read is out of range.
         """
         try:
-            return self._called(args, kwargs)
+            return self._run_cached_kernel(args, kwargs)
         except (TensorError, FloatingPointError):  # which `jax_debug_nans` raises
             raise
         except Exception as error:
             raise as_tensor_error(self.__name__, error) from error
 
-    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """As `__call__`, where nothing fails that nobody foresaw."""
-        complete = self._laid_out(self._in_order(args, kwargs))
+    def _run_cached_kernel(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the function; reuse the kernel of an earlier call with equal shapes.
+
+        As `__call__`, without the conversion of unexpected exceptions to TensorError.
+        """
+        complete = self._laid_out(self._order_arguments(args, kwargs))
         passed = len(args), *kwargs  # what is not passed is a constant
         outside = self.captured(), *passed
         extended = self._with_outside(complete)
@@ -157,8 +160,9 @@ class CalledFunction(ABC):
         return self._checked(args, kwargs).interpreted()
 
     def cost(self, *args: Any, **kwargs: Any) -> Cost:
-        """The exact operation counts of `program` at these arguments, of which only sizes and
-        relations matter.
+        """Count the additions, multiplications and calls of `program` exactly for these arguments.
+
+        Only their sizes and relations matter; nothing is computed.
         """
         return self._at(args, kwargs).cost()
 
@@ -234,8 +238,13 @@ class CalledFunction(ABC):
         sizes = signature.sizes_of(instance.parameters, arguments)
         return Call(instance, arguments, sizes, constants)
 
-    def _in_order(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...] | None:
-        """The arguments as all parameters have them, in a microsecond; None where they do not fit, which `_bind` explains."""
+    def _order_arguments(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[Any, ...] | None:
+        """Return the arguments in parameter order, with defaults, or None where they do not fit: `_bind` reports why.
+
+        This takes about a microsecond.
+        """
         n = len(args)
         if not kwargs and n == len(self._names):
             return args
@@ -281,7 +290,7 @@ class CalledFunction(ABC):
 
     def laid(self, parameter: str, value: Any) -> Any:
         """An argument as tuples and arrays; for a parameter that is declared an array a list is one."""
-        return lay_out(value) if self._annotated[parameter] is None else one_array(value)
+        return lay_out(value) if self._annotated[parameter] is None else convert_number_list(value)
 
     # Programs
 

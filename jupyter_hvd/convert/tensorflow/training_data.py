@@ -70,6 +70,7 @@ class TrainingData:
         ]
 
     def _apart(self, update: Update, site: EagerSite) -> list[EagerSite]:
+        """Split an update's call into one site per caller, where the function that steps is called from several places."""
         pending, found = [(update.call, *site.chain)], list[tuple[cst.Call, ...]]()
         while pending:
             chain = pending.pop(0)
@@ -87,6 +88,7 @@ class TrainingData:
 
     @cached_property
     def _taken(self) -> dict[cst.Call, list[cst.BaseExpression]]:
+        """Return, for each training step's call, the iterables of the loops around it and the data that they draw from."""
         found: dict[cst.Call, list[cst.BaseExpression]] = {}
         for update, sites in self.step_sites:
             for site in sites:
@@ -98,7 +100,7 @@ class TrainingData:
         return found
 
     def _drawn_before(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
-        """What a step that stands in no loop is given, drawn with `next(iter(data))` or left over from a loop."""
+        """Yield the data for a step outside any loop: from `next(iter(data))`, or the variable of an earlier loop."""
         for node in self.values.flow.backward_slice(call):
             match node:
                 case cst.Call(args=[cst.Arg(value=drawn), *_]) if (
@@ -112,10 +114,7 @@ class TrainingData:
                     yield loop.iter
 
     def _gathered_before(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
-        """What the loops run over whose turns apply gradients, every few of them, of which a step behind applies the last.
-
-        A step behind a loop that applies none is one for all that the loop runs over: there are as many on N ranks.
-        """
+        """Yield the data of loops that accumulate gradients, where a step after the loop applies the remainder."""
         gradients = {update: set(self._applied_by(update)) for update in self.training.updates}
         for update, sites in self.step_sites:
             if all(site.call is not call for site in sites):
@@ -197,7 +196,10 @@ class TrainingData:
         return any(behind is iterable for behind in self.values.flow.backward_slice(node))
 
     def _callers(self, chain: tuple[cst.Call, ...]) -> list[tuple[cst.Call, ...]]:
-        """A chain with each of the calls that lead to its last, less those that come round to a function of it."""
+        """Return the call chain extended by each call site of the function that contains its last call.
+
+        Empty where that function is already in the chain (recursion).
+        """
         function = self.module.function_of(chain[-1])
         if function in map(self.module.function_of, chain[:-1]):
             return []
@@ -220,7 +222,11 @@ class TrainingData:
         return {function: frozenset(sites) for function, sites in found.items()}
 
     def _live(self, chain: tuple[cst.Call, ...]) -> list[cst.Call]:
-        """The calls that run the function of the last of a chain, but for those that never come to its first."""
+        """Return the call sites of the function that contains a chain's last call, without those that never reach the chain's
+        first call.
+
+        All sites if none would remain.
+        """
         function = self.module.function_of(chain[-1])
         sites = self.values.calls.sites(function) if function is not None else []
         return [s for s in sites if not is_ruled_out(self.values, (*chain, s))] or sites
@@ -228,8 +234,9 @@ class TrainingData:
     def _passed(
         self, iterable: cst.BaseExpression, chain: tuple[cst.Call, ...]
     ) -> list[cst.BaseExpression]:
-        """What a loop around the last of a chain runs over; where that is passed to its function, and not all who call it
-        train, what those pass who do. What is made of each batch, `(f(b) for b in data)`, `map(f, data)`, is taken from the data.
+        """Return the iterables that a training loop may run over.
+
+        Where the iterable is a parameter and only some callers train, these are their arguments.
         """
         iterable = self._made_of_each(iterable)
         source = self.source(iterable)
@@ -339,11 +346,11 @@ class TrainingData:
         )
 
     def is_divided(self, data: cst.BaseExpression) -> bool:
-        """Whether what a loop runs over, or draws from, gives batches."""
+        """Whether a loop's iterable, or the argument of `next`, yields batches."""
         return self._is_seen(data) or data in self.unseen_iterables
 
     def _is_seen(self, data: cst.BaseExpression) -> bool:
-        """Whether that is a pipeline, or batches that the program makes."""
+        """Whether data come from a `tf.data` pipeline or from a user-defined generator or `Sequence`."""
         source = self.source(data)
         return source in self._shared or bool(self._pipelines.of(source))
 
@@ -359,7 +366,7 @@ class TrainingData:
         )
 
     def _goes_through(self, value: Value) -> bool:
-        """Whether a `for` goes through a value that the program makes: a generator, or an object of a class of its own."""
+        """Whether a value is a generator or an instance of a user-defined iterable class."""
         through = ("__iter__", "__getitem__")
         return value.kind is Kind.GENERATOR or self.gives_batches(value, *through)
 

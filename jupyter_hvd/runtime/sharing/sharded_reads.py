@@ -141,7 +141,7 @@ def may_shard() -> bool:
 
 def shard_dataset(dataset: Any) -> ShardedDataset | None:
     """The dataset of own rows that stands for one of whole batches; None where that does not pay or cannot be."""
-    pipeline = pipeline_of(dataset)
+    pipeline = parse_pipeline(dataset)
     sample = None if pipeline is None else sample_of(pipeline.rows.source)
     if pipeline is None or sample is None:
         return None
@@ -156,8 +156,8 @@ def shard_dataset(dataset: Any) -> ShardedDataset | None:
     return ShardedDataset(own.with_options(dataset.options()), dataset.element_spec)
 
 
-def pipeline_of(dataset: Any) -> Pipeline | None:
-    """A dataset that can be sharded, as its parts; None for any other."""
+def parse_pipeline(dataset: Any) -> Pipeline | None:
+    """Split a `tf.data` dataset into source rows, pure maps, batch size and later stages; None where it cannot be sharded."""
     after: list[Any] = []
     stage = dataset
     while stages.kind_of(stage) in stages.UNCHANGED or is_cache_in_memory(stage):
@@ -174,7 +174,11 @@ def pipeline_of(dataset: Any) -> Pipeline | None:
         return None
     (unbatched,) = stages.inputs_of(stage)
     rows = mapped_rows(unbatched)
-    if rows.function is None or not can_be_dealt(rows.source) or not can_be_sent(dataset):
+    if (
+        rows.function is None
+        or not has_fixed_row_shapes(rows.source)
+        or not has_numeric_batches(dataset)
+    ):
         return None
     return Pipeline(rows, int(size), bool(drop_remainder), tuple(after), dataset)
 
@@ -184,16 +188,16 @@ def is_cache_in_memory(dataset: Any) -> bool:
     return stages.kind_of(dataset) == "Cache" and not stages.parameter_of(dataset, "filename")
 
 
-def can_be_dealt(source: Any) -> bool:
-    """Whether the rows of a source can be put side by side: tensors of equal sizes."""
+def has_fixed_row_shapes(source: Any) -> bool:
+    """Whether a source's rows are tensors of fixed shape, of numbers or strings."""
     parts = tf.nest.flatten(source.element_spec)
     return all(isinstance(p, tf.TensorSpec) and p.shape.is_fully_defined() for p in parts) and all(
         is_number(p) or p.dtype == tf.string for p in parts
     )
 
 
-def can_be_sent(dataset: Any) -> bool:
-    """Whether each batch of a dataset is of tensors of numbers."""
+def has_numeric_batches(dataset: Any) -> bool:
+    """Whether a dataset's batches consist of numeric tensors, which can be gathered from all ranks."""
     parts = tf.nest.flatten(dataset.element_spec)
     return all(isinstance(p, tf.TensorSpec) and p.shape.rank and is_number(p) for p in parts)
 

@@ -125,7 +125,7 @@ class ProgramCosts:
         if isinstance(rhs, Recurrence):
             called = named_histories(self.ssa, statement.name, rhs)
             turns = tuple(
-                _iteration_lines(statement.name, rhs, called, variables, (), statement.origin)
+                _cost_loop_body(statement.name, rhs, called, variables, (), statement.origin)
             )
             short = loop_header(rhs, statement.name, called, variables)
             spelling = Spelling(statement.name, short)
@@ -149,7 +149,7 @@ class ProgramCosts:
 NOTHING = Formula(((TRUE, Polynomial()),))
 
 
-def _iteration_lines(
+def _cost_loop_body(
     name: str,
     loop: Recurrence,
     called: list[str],
@@ -157,7 +157,14 @@ def _iteration_lines(
     outer: Binders,
     origin: Origin,
 ) -> Iterator[Line]:
-    """The lines of a loop's turn, those of loops within it after these."""
+    """Yield a line for each statement of a loop's body, with its operation count summed over all iterations.
+
+    The line of a nested loop has cost 0; the lines of its body follow it.
+
+    Args:
+        name: the loop's variable. called: names of the histories of its carried values.
+        outer: the indices of the enclosing loops.
+    """
     outer = (*outer, Binder(loop.index, loop.size))
     inside: dict[str, Term] = {}
     for outside, statement, term in iteration_statements(loop, name, called, variables, inside):
@@ -179,7 +186,7 @@ def _iteration_lines(
             within = [f"{name}.{x}" for x in within]
             short = loop_header(rhs, outside, within, inside)
             yield replace(line, spelling=Spelling(outside, short))
-            yield from _iteration_lines(outside, rhs, within, dict(inside), outer, line.origin)
+            yield from _cost_loop_body(outside, rhs, within, dict(inside), outer, line.origin)
         else:
             yield line
 

@@ -65,8 +65,8 @@ def _factor_matrix(a: Any) -> Any:
     return np.concatenate([packed, np.argsort(place)[:, None]], axis=1)
 
 
-def _or_nan(of: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of NumPy's, which is no number where that has none."""
+def _nan_if_singular(of: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a NumPy function so that it returns NaNs instead of raising LinAlgError."""
 
     def compute(*arrays: Any) -> Any:
         try:
@@ -120,7 +120,7 @@ def _define_solving(transposed: bool) -> Definition:
                 *_substitution_cost(*b),
                 *operations_where((*a, b[1]), below_condition("ε0", "ε1")),
             ),
-            _or_nan(lambda a, _, b: np.linalg.solve(a.T if transposed else a, b)),
+            _nan_if_singular(lambda a, _, b: np.linalg.solve(a.T if transposed else a, b)),
             tangent,
             cotangent,
         )
@@ -153,20 +153,24 @@ INVERSE = enter_definition(
         (2, 2),
         lambda a, f: a,
         _inversion_cost,
-        _or_nan(lambda a, _: np.linalg.inv(a)),
+        _nan_if_singular(lambda a, _: np.linalg.inv(a)),
         _inverse_tangent,
         _inverse_cotangent,
     )
 )
 
 
-def _of_gradient(
+def _define_scalar_of_matrix(
     name: str,
     cost: Callable[..., tuple[Work, ...]],
     compute: Callable[..., Any],
     gradient: Callable[..., Term],
 ) -> Definition:
-    """A number that depends on a matrix, given its factors."""
+    """Define and register a scalar function of a matrix and its LU factors, with derivatives from its gradient.
+
+    Args:
+        gradient: the gradient, a matrix of the same shape.
+    """
 
     def tangent(m: Matrices, x: Sequence[Term], dx: Changes, y: Term) -> Term | None:
         return None if dx[0] is None else m.inner(gradient(m, x), dx[0])
@@ -179,13 +183,13 @@ def _of_gradient(
     )
 
 
-DETERMINANT = _of_gradient(
+DETERMINANT = _define_scalar_of_matrix(
     "det",
     lambda a, f: operations_where((a[0],), sums=0),
     lambda a, f: np.linalg.det(a),
     lambda m, x: m.apply_definition(COFACTORS, *x),
 )
-LOG_OF_DET = _of_gradient(
+LOG_OF_DET = _define_scalar_of_matrix(
     "log_of_det",
     lambda a, f: operations_where((a[0],), products=0, calls=1),
     lambda a, f: np.linalg.slogdet(a)[1],
@@ -259,7 +263,7 @@ def _define_triangular(lower: bool) -> Definition:
             (2, 2),
             lambda a, b: b,
             lambda a, b: _substitution_cost(*b),
-            _or_nan(lambda a, b: np.linalg.solve(np.tril(a) if lower else np.triu(a), b)),
+            _nan_if_singular(lambda a, b: np.linalg.solve(np.tril(a) if lower else np.triu(a), b)),
             tangent,
             cotangent,
         )
@@ -343,7 +347,7 @@ CHOLESKY = _define_decomposition(
     "cholesky",
     lambda a: a,
     _cholesky_cost,
-    _or_nan(lambda a: np.linalg.cholesky((a + a.T) / 2)),
+    _nan_if_singular(lambda a: np.linalg.cholesky((a + a.T) / 2)),
     _cholesky_tangent,
     _cholesky_cotangent,
 )
@@ -453,7 +457,7 @@ EIGH = _define_decomposition(
     "eigh",
     lambda a: (a[0] + 1, a[1]),
     lambda a: operations_where((*a, a[0]), products=5, sums=4),
-    _or_nan(_eigh),
+    _nan_if_singular(_eigh),
     _eigh_tangent,
     _eigh_cotangent,
 )
@@ -537,7 +541,7 @@ SVD = _define_decomposition(
     "svd",
     lambda a: (a[0] + a[1] + 1, _smaller_of(*a)),
     lambda a: operations_where((*a, _smaller_of(*a)), products=7, sums=7),
-    _or_nan(_svd),
+    _nan_if_singular(_svd),
     _svd_tangent,
     _svd_cotangent,
 )

@@ -159,6 +159,9 @@ class Kernel:
         return (*counts, *((x, len(found)) for x, found in split_operands(arrays)[1].items()))
 
     def _below(self, array: Any) -> int | None:
+        """Return the smallest size of the program that exceeds every entry of an index array, or None where an entry is
+        negative.
+        """
         if isinstance(array, jax.core.Tracer) or array.size == 0:
             return None
         host = np.asarray(array)
@@ -186,9 +189,7 @@ class Kernel:
     def _worthwhile(
         self, counts: Counts, dtype: np.dtype[Any], tables: Mapping[str, Any]
     ) -> dict[Join, int]:
-        """The joins that are iterated over, and how many tuples each may have: those expected to be worth
-        their while are made, and with their numbers known it is asked again.
-        """
+        """Choose the joins to iterate over: build the promising ones, count their tuples, and choose again."""
         found: dict[Join, int] = {}
         most: dict[Join, int] = {}
         for _ in range(ROUNDS):
@@ -268,10 +269,7 @@ class Kernel:
         return self.by_model(arrays) if found is None else found
 
     def by_model(self, arrays: Sequence[Any]) -> Choices:
-        """The way that is taken where none was measured: JAX's own where something is reduced to its largest entry, dense
-        arrays lose nothing, and no sum runs row by row, for which XLA takes ten times as long and more. Of loops that JAX would
-        write out every iteration has reductions of its own: these are not traced.
-        """
+        """Choose a candidate with the cost model, where none was measured."""
         key = self.counts(arrays), self.dtype(arrays)
         if key not in self.models:
             plain = self.plain
@@ -283,8 +281,8 @@ class Kernel:
         return self.models[key]
 
     def saves_little(self, arrays: Sequence[Any]) -> bool:
-        """Whether the plan saves less than half of the predicted time of JAX's own way, and not most of its bytes. That has no
-        loops, which the plan unrolls, and adds nothing up at indices from data, which the plan does in fewer kernels.
+        """Whether the plan saves less than half of the dense candidate's predicted time, and moves more than a quarter of its
+        bytes.
         """
         key = self.counts(arrays), self.dtype(arrays)
         try:
@@ -300,7 +298,12 @@ class Kernel:
         return is_as_fast and made.work.stored < BYTES * work.stored
 
     def is_dense(self, arrays: Sequence[Any]) -> bool:
-        """Whether JAX's own way makes not many more entries than the kernel visits points."""
+        """Whether the dense candidate makes at most 8 (`WORSE`) times as many array entries as the plan visits points.
+
+        The dense candidate is the program in dense arrays with JAX's own derivative (`choices.DENSE`). False where there is
+        none
+        for these arrays.
+        """
         key = self.counts(arrays), self.dtype(arrays)
         try:
             made = self.require_fit(self.compile(*key, DENSE), arrays)
@@ -328,9 +331,7 @@ class Kernel:
         return self.executed(self.plan(arrays), arrays)
 
     def executed(self, plan: Plan, arrays: Sequence[Any]) -> Any:
-        """The results of a plan, by JAX's own derivative where it was chosen and fits these sizes. Constants are the compiled
-        function's own: XLA computes with a number at times several times as fast as with a scalar that is passed.
-        """
+        """Run a plan; use JAX's own derivative where the plan chose it and it fits these arrays."""
         given = zip(self.kinds, arrays, strict=False)
         known = [self._constants.get(x, value) for (x, _), value in given]
         arrays = (*known, *arrays[len(known) :])

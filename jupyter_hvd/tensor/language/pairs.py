@@ -132,7 +132,7 @@ def _form_of_keys(keys: tuple[Any, ...]) -> Form | None:
 
 
 def _laid_list(value: list[Any]) -> Any:
-    return one_array(value) if _holds_numbers(value) else Laid(_laid_parts(value), LIST)
+    return convert_number_list(value) if _holds_numbers(value) else Laid(_laid_parts(value), LIST)
 
 
 def field_names(class_: type) -> tuple[str, ...]:
@@ -157,24 +157,28 @@ def _is_number(entry: Any) -> bool:
     return not getattr(entry, "shape", ()) or getattr(entry.dtype, "kind", "f") in "biu"
 
 
-def one_array(value: Any) -> Any:
-    """A list of numbers as the array of whoever made them, JAX's stand-ins among them, which NumPy cannot
-    take; one of Python's and NumPy's own, and what is no list, as it is.
+def convert_number_list(value: Any) -> Any:
+    """Convert a list of numbers that contains JAX arrays or tracers to one array of their library; return any other value
+    unchanged.
     """
     if not isinstance(value, list):
         return value
-    owner: Any = next((x for x in _numbers_of(value) if type(x).__module__ not in _PLAIN), None)
+    owner: Any = next((x for x in _iterate_leaves(value) if type(x).__module__ not in _PLAIN), None)
     if not hasattr(owner, "__array_namespace__"):
         return value
     return owner.__array_namespace__().asarray(value)
 
 
-def _numbers_of(value: list[Any]) -> Iterator[Any]:
+def _iterate_leaves(value: list[Any]) -> Iterator[Any]:
+    """Yield the leaves of a nested list, skipping inner lists that hold only Python numbers.
+
+    `convert_number_list` searches these leaves for an array or a JAX tracer.
+    """
     if {*map(type, value)} <= _NUMBERS:
         return
     for entry in value:
         if isinstance(entry, list):
-            yield from _numbers_of(entry)
+            yield from _iterate_leaves(entry)
         else:
             yield entry
 

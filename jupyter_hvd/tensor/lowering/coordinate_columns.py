@@ -140,6 +140,7 @@ def _add_parts(action: Entrywise, _: str, parts: Sequence[Step]) -> Accumulate:
 
 
 def _side_by_side(action: Entrywise, axis: str, parts: Sequence[Step]) -> Accumulate:
+    """Assemble an array from its columns along `axis`."""
     rest = tuple(Affine.of(i) for i in action.axes if i != axis)
     addends = (
         Masked(Access(part.name, rest), compare("=", axis, k)) for k, part in enumerate(parts)

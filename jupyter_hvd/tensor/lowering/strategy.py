@@ -297,8 +297,13 @@ def is_covered(operands: Sequence[AbstractSet[str]]) -> bool:
 
 
 def pair_axes(left: AbstractSet[str], right: AbstractSet[str], out: AbstractSet[str]) -> Pairing:
-    """By the axes of two operands. Many short dot products are a fused multiply and sum, for a batched
-    `dot_general` is slower. Where nothing is summed together, each is summed by itself first.
+    """Choose how to multiply and sum two operands, from the names of their axes.
+
+    FUSED: both have the same axes, and some axis remains; a batched `dot_general` is slower for many short dot products.
+    APART: axes are summed, but no shared one; sum each operand before multiplying. DOT: `dot_general` in all other cases.
+
+    Args:
+        out: the axes of the result.
     """
     if out and left == right:
         return Pairing.FUSED
@@ -391,7 +396,7 @@ def window_axes(indices: Sequence[Affine], extents: Mapping[str, int]) -> set[st
 
 
 def sharing_axes(indices: Sequence[Affine]) -> list[list[int]]:
-    """The dimensions that some indices read, together where they share an axis."""
+    """Group the dimensions of a read whose indices share an axis."""
     groups: list[tuple[set[str], list[int]]] = []
     for d, a in enumerate(indices):
         names, dims = set(a.names), [d]

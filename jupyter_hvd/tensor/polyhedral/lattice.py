@@ -135,10 +135,14 @@ def _constraint_expression(constraint: Any, variables: Sequence[str]) -> Affine:
 def _solve_lattice(
     variables: Sequence[str], equalities: Sequence[Affine], kept: tuple[str, ...], set_: Any
 ) -> tuple[dict[str, Affine], dict[str, Affine]]:
-    """Every integer solution, once, as `variable = affine(parameters)`; and each parameter over
-    the variables. What has the widest range is eliminated first.
+    """Parametrize the integer solutions of affine equalities.
 
-    isl's `Mat.left_hermite` gives a unimodular matrix, too, but does not choose which variables become coordinates.
+    Returns:
+        each variable over the parameters, and each parameter over the variables.
+
+    Args:
+        kept: variables that stay parameters.
+        set_: the isl set whose ranges decide the order: the variable with the widest range is eliminated first.
     """
     width = dict.fromkeys(variables, 0)
     if len(variables) > 1 and equalities:

@@ -212,16 +212,16 @@ def _plan(binders: Binders, p: Predicate) -> tuple[Step, ...]:
     """
     unbound = dict(binders)
     waiting = list(conjuncts(p))
-    steps: list[Step] = [("", Affine.of(0), None, _take(waiting, unbound))]
+    steps: list[Step] = [("", Affine.of(0), None, _pop_ready(waiting, unbound))]
     while unbound:
         index, value = _determined(waiting, unbound) or (next(iter(unbound)), None)
         size = unbound.pop(index)
-        steps.append((index, size, value, _take(waiting, unbound)))
+        steps.append((index, size, value, _pop_ready(waiting, unbound)))
     return tuple(steps)
 
 
-def _take(waiting: list[Predicate], unbound: Mapping[str, Affine]) -> tuple[Predicate, ...]:
-    """Remove and return the conjuncts whose indices are all bound."""
+def _pop_ready(waiting: list[Predicate], unbound: Mapping[str, Affine]) -> tuple[Predicate, ...]:
+    """Remove from `waiting`, and return, the conjuncts whose indices are all bound."""
     ready = tuple(part for part in waiting if not any(i in unbound for i in part.names))
     waiting[:] = [part for part in waiting if part not in ready]
     return ready

@@ -42,20 +42,20 @@ def lift_lets(e: Term) -> Term:
 
     (5.10) is printed with its two bindings in the wrong order; here the inner one comes first.
     """
-    bindings, body = _lift_lets(uniquify(_name_histories(e)))
+    bindings, body = _lift_lets(uniquify(_bind_loops_and_calls(e)))
     return lets(bindings, body)
 
 
-def _name_histories(e: Term) -> Term:
-    """The term with a name for the history of every loop, and for the result of every array-level function."""
+def _bind_loops_and_calls(e: Term) -> Term:
+    """Bind every loop and every call of an array-level function to a name with `let`."""
     match e:
         case Let(name, Iterate() | Apply() as value, body):
-            return Let(name, rebuild(value, _name_histories), _name_histories(body))
+            return Let(name, rebuild(value, _bind_loops_and_calls), _bind_loops_and_calls(body))
         case Iterate():
-            return Let("history", rebuild(e, _name_histories), Var("history", e.type))
+            return Let("history", rebuild(e, _bind_loops_and_calls), Var("history", e.type))
         case Apply():
-            return Let("applied", rebuild(e, _name_histories), Var("applied", e.type))
-    return rebuild(e, _name_histories)
+            return Let("applied", rebuild(e, _bind_loops_and_calls), Var("applied", e.type))
+    return rebuild(e, _bind_loops_and_calls)
 
 
 def _lift_lets(e: Term) -> tuple[Bindings, Term]:
@@ -66,13 +66,13 @@ def _lift_lets(e: Term) -> tuple[Bindings, Term]:
             lifted: Bindings = []
             for name, value in bindings:
                 if isinstance(value, Iterate):
-                    value = _side_by_side(index, size, substitute(value, at_index))
+                    value = _vectorize_loop(index, size, substitute(value, at_index))
                     lifted.append((name, value))
-                    at_index[name] = _one_of(Var(name, value.type), index)
+                    at_index[name] = _select_histories(Var(name, value.type), index)
                     continue
                 value = substitute(value, at_index)
                 if isinstance(value, Apply):
-                    array = _for_each(index, size, value)
+                    array = _batch_call(index, size, value)
                     lifted.append((name, array))
                     if array is not value:
                         at_index[name] = At(Var(name, array.type), Affine.of(index))
@@ -110,9 +110,11 @@ def _lift_lets(e: Term) -> tuple[Bindings, Term]:
     return bindings, body
 
 
-def _side_by_side(index: str, size: Affine, loop: Term) -> Iterate:
-    """A loop for each value of an index as one loop, over arrays: `⊞ i:n. iterate k:m. x := e0 in e`
-    is, but for the order of the dimensions, `iterate k:m. X := ⊞ i:n. e0 in ⊞ i:n. e[x ↦ X[i]]`.
+def _vectorize_loop(index: str, size: Affine, loop: Term) -> Iterate:
+    """Turn one loop per value of an index into a single loop whose carried values are arrays over that index.
+
+    `⊞ i:n. iterate k:m. x := e0 in e` becomes `iterate k:m. X := ⊞ i:n. e0 in ⊞ i:n. e[x ↦ X[i]]`. In the histories, the
+    iteration is the first dimension.
     """
     assert isinstance(loop, Iterate)
     starts = tuple([Gen(index, size, start) for start in loop.starts])
@@ -125,8 +127,11 @@ def _side_by_side(index: str, size: Affine, loop: Term) -> Iterate:
     return came_from(Iterate(loop.index, loop.size, loop.names_bound, starts, turn), loop)
 
 
-def _for_each(index: str, size: Affine, e: Apply) -> Term:
-    """An array-level function for each value of an index as one, of a batch; what is the same for all stays as it is."""
+def _batch_call(index: str, size: Affine, e: Apply) -> Term:
+    """Apply an array-level function to all values of an index in one batched call.
+
+    Arguments that do not depend on the index stay unbatched.
+    """
     batch = e.definition.batch_dimensions([dimensions(x.type) for x in e.arguments])
     inner = number_binders("β", batch)
 
@@ -140,8 +145,8 @@ def _for_each(index: str, size: Affine, e: Apply) -> Term:
     return came_from(Apply(e.definition, tuple(arguments)), e)
 
 
-def _one_of(histories: Term, index: str) -> Term:
-    """The histories of one of several loops side by side."""
+def _select_histories(histories: Term, index: str) -> Term:
+    """Return the histories of one loop, at `index`, from those of a vectorized loop."""
 
     def select_history(history: Term) -> Term:
         if isinstance(history.type, Product):

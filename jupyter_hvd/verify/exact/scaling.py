@@ -124,7 +124,7 @@ def has_rates(steps: Sequence[ScaledStep]) -> bool:
 
 
 def check_rates(pairs: Pairs, size: int) -> Check:
-    """Check the learning rate of the first step, and those at equal numbers of examples; of rates that begin at 0, the largest."""
+    """Check the first learning rate, and those at equal numbers of examples; of rates that begin at 0, the largest."""
     name, told, agree = name_check(size, "rates"), list[str](), True
     if not any(has_rates(before) for before, _ in pairs):
         return Check(name, "unknown", "not observed: the program changes its weights by itself")

@@ -106,14 +106,14 @@ def is_written(place: Any) -> bool:
 
 
 def _lead(places: Sequence[Any], spelt: Sequence[Any]) -> int:
-    """How many axes of the result come before those of the arrays of integers."""
+    """Count the result axes before those of the index arrays."""
     if not _side_by_side(places):
         return 0
     return next(k for k, p in enumerate(spelt) if p is not None and not isinstance(p, slice))
 
 
 def _side_by_side(places: Sequence[Any]) -> bool:
-    """Whether index arrays, and single indices beside them, stand together: else their axes come first, as in NumPy."""
+    """Whether all integer and array indices are adjacent; otherwise NumPy puts their axes first."""
     apart = (slice, type(None), type(...))
     taken = [k for k, p in enumerate(places) if not isinstance(p, apart)]
     if not any(isinstance(places[k], _Many) for k in taken):
@@ -452,7 +452,11 @@ class Subscripts(Places):
         return size + a if a != Affine.of(0) else a
 
     def _divided(self, length: Affine, k: int) -> Affine:
-        """`⌈length / k⌉`."""
+        """Return `⌈length / k⌉`, the length of a slice with step `k`, as an affine size.
+
+        Where `k` does not divide the coefficients, `number` raises `SizesMet` and the function is traced again at concrete
+        sizes.
+        """
         rounded = length + (k - 1)
         if any(c % k for _, c in rounded.terms):
             return Affine.of(-(-self.number(length) // k))
@@ -524,7 +528,7 @@ class Subscripts(Places):
         return made.of_nature(replace(made.nature, within=within))
 
     def filling(self, value: Any, lengths: Sequence[Affine]) -> Value:
-        """What is stored along slices of these lengths, of which the first may be another in each turn of a loop."""
+        """Check and return the value to store along slices of these lengths. The first length may depend on the iteration."""
         if not any(map(self.varies, lengths)):
             array = self.whole(value)
             self._fits_into(array, lengths)
@@ -544,7 +548,7 @@ class Subscripts(Places):
         return array
 
     def as_long(self, one: Affine, other: Affine) -> bool:
-        """Whether two slices are as long as each other in every turn, which the sizes may have to say."""
+        """Whether two slices have equal lengths in every iteration, recording the size equations that this needs."""
         inner = {i: Affine.of(0) for i, _ in self.binders}
         if not self.varies(one - other):
             self.same(one.substitute(inner), other.substitute(inner))
@@ -553,7 +557,7 @@ class Subscripts(Places):
     # Changes where arrays say
 
     def stored_once(self, array: Value, places: tuple[Any, ...], value: Any, op: str) -> Value:
-        """NumPy's `y[k] = v` and `y[k] += v`: of what k says of one place the last counts."""
+        """Store along an index array, as NumPy's `y[k] = v` and `y[k] += v`: where `k` repeats an index, the last value counts."""
         array, value = self.once(array, "old"), self.once(self.whole(value), "new")
         own = self.dims(array)
         places = self._as_places(places)
