@@ -18,7 +18,15 @@ from ..tensor.cost.stored_values import Kept, stored_values
 from ..tensor.frontend.bounds import reads, undecided
 from ..tensor.instance import Instance
 from ..tensor.language.affine import Affine
-from ..tensor.language.predicates import FALSE, Predicate, compare, conj, disj, exists_all, own_name
+from ..tensor.language.predicates import (
+    FALSE,
+    Predicate,
+    compare,
+    conj,
+    disj,
+    exists_all,
+    reserve_generated_names,
+)
 from ..tensor.language.terms import Gen, Iterate, Let, Sum, Term
 from ..tensor.language.types import (
     REAL,
@@ -293,7 +301,7 @@ def _size_names(instance: Instance) -> list[str]:
     found: dict[str, None] = {}
     for x, type_, _ in instance.parameters:
         if isinstance(type_, Integer):
-            found[own_name(x)] = None
+            found[reserve_generated_names(x)] = None
         for n in _dimensions_of(type_):
             found |= dict.fromkeys(sorted(n.names))
     return list(found)

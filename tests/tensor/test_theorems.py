@@ -129,7 +129,7 @@ def test_a_cotangent_keeps_its_predicate(monkeypatch):
         )
 
     assert pulled() == [5, 6, 0]
-    monkeypatch.setattr(Builder, "view_of", lambda _self, name, *_rest: name)
+    monkeypatch.setattr(Builder, "add_view", lambda _self, name, *_rest: name)
     monkeypatch.setattr(adjoint._Reverse, "_merge_cotangents", lambda self, s: self.due[s.name][0])
     assert pulled() == [5, 6, 7]
 

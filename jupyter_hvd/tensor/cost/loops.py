@@ -20,8 +20,8 @@ from ..ssa.program import (
     Recurrence,
     Statement,
     flatten_output,
+    rhs_to_term,
     statement_terms,
-    term_of,
     type_of,
 )
 from .formula import Formula, count_formula
@@ -121,7 +121,7 @@ def iteration_statements(
         if isinstance(rhs, Input):
             known[statement.name] = inside[rhs.parameter]
             continue
-        term = term_of(rhs, known)
+        term = rhs_to_term(rhs, known)
         outside = f"{name}.{statement.name}"
         known[statement.name] = (
             term if isinstance(rhs, Constant) and not rhs.gens else Var(outside, type_of(rhs))

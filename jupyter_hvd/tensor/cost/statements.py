@@ -34,8 +34,8 @@ from ..ssa.program import (
     Recurrence,
     Rhs,
     Statement,
+    rhs_to_term,
     support,
-    term_of,
     type_of,
 )
 from .formula import (
@@ -109,7 +109,7 @@ class ProgramCosts:
         variables: dict[str, Term] = {}
         made = []
         for statement in self.ssa.statements:
-            term = term_of(statement.rhs, variables)
+            term = rhs_to_term(statement.rhs, variables)
             made.append(self._statement_line(statement, term, variables))
             # Inputs and numbers read better as they are than by the variable's name.
             plain = isinstance(statement.rhs, Input | Constant) and not isinstance(term, Gen)

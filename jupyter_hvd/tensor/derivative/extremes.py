@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..language.definition import Definition, Dims, Work, enter_definition
+from ..language.definition import Definition, Dims, Work, register_definition
 from ..language.function import find_function
 from ..language.predicates import compare, disj
 from .lemmas import operations_where
@@ -30,7 +30,7 @@ def _define_extreme(name: str, function: str, of_none: float) -> tuple[Definitio
         return reduce(find_function(function).compute, x.ravel().tolist(), of_none)
 
     return tuple(
-        enter_definition(
+        register_definition(
             Definition(
                 name if axes == 1 else f"{name}_{axes}",
                 (axes,),

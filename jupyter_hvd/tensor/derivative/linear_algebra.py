@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..language.affine import Affine
-from ..language.definition import Definition, Dims, Work, enter_definition
+from ..language.definition import Definition, Dims, Work, register_definition
 from ..language.function import find_function
 from ..language.predicates import Predicate, compare, conj, disj
 from ..language.terms import Add, Call, Const, Mul, Term, Var, entry, guard, lets
@@ -78,7 +78,7 @@ def _nan_if_singular(of: Callable[..., Any]) -> Callable[..., Any]:
 
 
 #: Triangles of `P A = L U` in one matrix, and behind them a column with the row of A that each row is.
-FACTORS = enter_definition(
+FACTORS = register_definition(
     Definition(
         "factors",
         (2,),
@@ -111,7 +111,7 @@ def _define_solving(transposed: bool) -> Definition:
         left, right = (y, g) if transposed else (g, y)
         return m.negative(m.product(left, m.transposed(right)))
 
-    return enter_definition(
+    return register_definition(
         Definition(
             "solve_transposed" if transposed else "solve",
             (2, 2, 2),
@@ -147,7 +147,7 @@ def _inverse_cotangent(m: Matrices, k: int, x: Sequence[Term], y: Term, dy: Term
     return None if k else m.negative(m.product(turned, dy, turned))
 
 
-INVERSE = enter_definition(
+INVERSE = register_definition(
     Definition(
         "inverse",
         (2, 2),
@@ -178,7 +178,7 @@ def _define_scalar_of_matrix(
     def cotangent(m: Matrices, k: int, x: Sequence[Term], y: Term, dy: Term) -> Term | None:
         return None if k else m.scaled(dy, gradient(m, x))
 
-    return enter_definition(
+    return register_definition(
         Definition(name, (2, 2), lambda a, f: (), cost, compute, tangent, cotangent)
     )
 
@@ -195,7 +195,7 @@ LOG_OF_DET = _define_scalar_of_matrix(
     lambda a, f: np.linalg.slogdet(a)[1],
     lambda m, x: m.transposed(m.apply_definition(INVERSE, *x)),
 )
-SIGN_OF_DET = enter_definition(
+SIGN_OF_DET = register_definition(
     Definition(
         "sign_of_det",
         (2, 2),
@@ -221,7 +221,7 @@ def _along_cofactors(m: Matrices, x: Sequence[Term], c: Term, d: Term) -> Term:
 
 
 #: The signed minors, the gradient of the determinant.
-COFACTORS: Definition = enter_definition(
+COFACTORS: Definition = register_definition(
     Definition(
         "cofactors",
         (2, 2),
@@ -257,7 +257,7 @@ def _define_triangular(lower: bool) -> Definition:
         g = m.apply_definition(SOLVE_UPPER if lower else SOLVE_LOWER, m.transposed(x[0]), dy)
         return g if k else m.product(m.negative(g), m.transposed(y), where=inside_triangle)
 
-    return enter_definition(
+    return register_definition(
         Definition(
             "solve_lower" if lower else "solve_upper",
             (2, 2),
@@ -302,12 +302,12 @@ def _define_decomposition(
         f"{name}_cotangent": (lambda a, y, dy: a, cotangent),
     }
     along, due = (
-        enter_definition(
+        register_definition(
             Definition(own, (2, 2, 2), shape, _twice_cost(cost), _by_body(body), body=body)
         )
         for own, (shape, body) in bodies.items()
     )
-    return enter_definition(
+    return register_definition(
         Definition(
             name,
             (2,),
@@ -561,7 +561,7 @@ def _expm_along(a: Any, e: Any) -> Any:
     return scipy.linalg.expm_frechet(a, e, compute_expm=False)
 
 
-EXPM = enter_definition(
+EXPM = register_definition(
     Definition(
         "expm",
         (2,),
@@ -598,7 +598,7 @@ def _along_cotangent(m: Matrices, k: int, x: Sequence[Term], y: Term, dy: Term) 
 
 
 #: The derivative of the exponential of A along E.
-EXPM_ALONG: Definition = enter_definition(
+EXPM_ALONG: Definition = register_definition(
     Definition(
         "expm_along",
         (2, 2),

@@ -31,7 +31,7 @@ from ..language.types import dimensions
 from ..ssa.builder import Builder
 from ..ssa.convert import convert_block
 from ..ssa.normalize import normalize
-from ..ssa.program import Application, Program, pointwise, rename, renamed_output, type_of
+from ..ssa.program import Application, Program, pointwise, rename, rename_output, type_of
 
 Entry = Callable[..., Term]
 Where = Callable[[Affine, Affine], Predicate]
@@ -272,4 +272,4 @@ def expand_bodies(program: Program) -> Program:
             names[s.name] = found
         else:
             names[s.name] = builder.add_statement(rhs)
-    return builder.build_program(renamed_output(program.output, names))
+    return builder.build_program(rename_output(program.output, names))

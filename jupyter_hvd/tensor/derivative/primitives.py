@@ -17,8 +17,8 @@ from ..language.function import (
     Function,
     Partial,
     Total,
+    add_function_finder,
     derived_name,
-    find_by,
     parameter_names,
     register_function,
 )
@@ -119,7 +119,7 @@ def _of_family(name: str) -> Function | None:
 NUMPY: dict[str, Function] = {}
 for _row in TABLE.values():
     NUMPY.update(dict.fromkeys(_row.numpy, _enter_row(_row)))
-find_by(_of_family)
+add_function_finder(_of_family)
 
 #: Slopes as functions of the values: with `y = sqrt(x)` the slope is `1/2·recip(y)`.
 BY_VALUE = {

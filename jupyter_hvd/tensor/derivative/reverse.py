@@ -32,9 +32,9 @@ from ..language.terms import (
 )
 from ..language.types import REAL, Product, Type, array
 from ..polyhedral import sets
-from ..ssa.builder import Builder, input_variables
+from ..ssa.builder import Builder, add_inputs
 from ..ssa.convert import convert_block
-from ..ssa.dead_code import needed_statements
+from ..ssa.dead_code import drop_unused_statements
 from ..ssa.normalize import normalize
 from ..ssa.program import (
     Addition,
@@ -146,7 +146,7 @@ class _Reverse:
             assert isinstance(output, str)
             self._add_cotangent(output, self.builder.add_statement(Constant((), 1)), TRUE)
             return
-        components = input_variables(*seed, self.builder)
+        components = add_inputs(*seed, self.builder)
         for name, dy in zip(flatten_output(output), components.values(), strict=True):
             self._add_cotangent(name, dy, TRUE)
 
@@ -165,10 +165,10 @@ class _Reverse:
             case Contraction() as rhs:  # (6.48), (6.49)
                 self._reverse_contraction(rhs, dy, p)
             case Part(source, place, _, binders):
-                dy = self.builder.view_of(dy, binders, p, "loop", statement.name)
+                dy = self.builder.add_view(dy, binders, p, "loop", statement.name)
                 self.histories.setdefault(source, {})[place] = dy
             case Application(binders) as rhs:
-                dy = self.builder.view_of(dy, binders, p, "definition", statement.name)
+                dy = self.builder.add_view(dy, binders, p, "definition", statement.name)
                 self._reverse_application(statement.name, rhs, dy)
 
     def _reverse_application(self, name: str, rhs: Application, dy: str) -> None:
@@ -319,13 +319,13 @@ class _Reverse:
         """
         self.builder.origin = NOWHERE
         parts: dict[tuple[int, ...], str] = {}
-        for path, x in input_variables(parameter, type_, self.builder).items():
+        for path, x in add_inputs(parameter, type_, self.builder).items():
             binders = self.builder.defined[x].gens
             found = self.found.get((parameter, path))
             if found is None:
                 parts[path] = self.builder.add_statement(Constant(binders, 0), "6.34", parameter)
             else:
-                parts[path] = self.builder.view_of(found[0], binders, found[1], "6.33", parameter)
+                parts[path] = self.builder.add_view(found[0], binders, found[1], "6.33", parameter)
         return _cotangent_tree(parts, ())
 
 
@@ -355,13 +355,13 @@ def _reverse_iteration(rhs: Recurrence, moved: Iterable[str], checkpoint: bool) 
     pulled = adjoint(body, wrt, ("dy", result), checkpoint=checkpoint)
     own = {s.name for s in body.statements}
     kept = {} if checkpoint else _needed_values(pulled, own)
-    value = needed_statements(
+    value = drop_unused_statements(
         Program(pulled.statements, pair_tree([*flatten_output(body.output), *kept]))
     )
     given = {x: _input_variable(f"k{i}", kept[x]) for i, x in enumerate(kept)}
     statements = [replace(s, rhs=given.get(s.name, s.rhs)) for s in pulled.statements]
     return _Iteration(
-        carried, kept, needed_statements(Program(tuple(statements), pulled.output)), value
+        carried, kept, drop_unused_statements(Program(tuple(statements), pulled.output)), value
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..language.definition import Definition, Dims, Work, enter_definition
+from ..language.definition import Definition, Dims, Work, register_definition
 from .lemmas import below_condition, operations_where
 
 
@@ -24,7 +24,7 @@ def _descending_order(x: Any) -> Any:
 
 
 def _define_ordering(name: str, compute: Callable[[Any], Any]) -> Definition:
-    return enter_definition(
+    return register_definition(
         Definition(
             name,
             (1,),
@@ -55,7 +55,7 @@ def _comparison_count(among: Dims, wanted: Dims) -> tuple[Work, ...]:
 
 
 def _define_search(name: str, side: Any) -> Definition:
-    return enter_definition(
+    return register_definition(
         Definition(
             name,
             (1, 1),

@@ -18,7 +18,7 @@ import numpy as np
 from ..language.affine import Affine
 from ..language.errors import TensorError
 from ..language.pairs import Laid, split_tuple, to_pairs, unwrap_single
-from ..language.predicates import own_name
+from ..language.predicates import reserve_generated_names
 from ..language.types import (
     REAL,
     Array,
@@ -81,7 +81,7 @@ def _dimension(name: str, text: str) -> Affine:
             f"`{name}` has the size `{text}`", "a size is a name, a number, or a sum of them"
         )
     for sign, part in re.findall(r"([+-]?)(\w+)", text):
-        size = Affine.of(int(part) if part.isdigit() else own_name(part))
+        size = Affine.of(int(part) if part.isdigit() else reserve_generated_names(part))
         total = total + size * (-1 if sign == "-" else 1)
     return total
 
@@ -303,7 +303,7 @@ def sizes_of(parameters: Sequence[Parameter], arguments: Mapping[str, Any]) -> d
     pending: list[tuple[str, int, Affine, int]] = []
     for name, type_, _ in parameters:
         if isinstance(type_, Integer):
-            found[own_name(name)] = int(arguments[name]), f"`{name}`"
+            found[reserve_generated_names(name)] = int(arguments[name]), f"`{name}`"
         else:
             pending += [(name, *axis) for axis in _axes(type_, arguments[name])]
     for name, _, size, entries in pending:

@@ -19,7 +19,7 @@ import numpy as np
 from ..language.affine import Affine
 from ..language.depth import deep_recursion
 from ..language.errors import TensorError, as_tensor_error
-from ..language.predicates import own_name
+from ..language.predicates import reserve_generated_names
 from ..language.terms import Lambda, Term, Var, lets
 from ..language.types import (
     IndexArray,
@@ -57,7 +57,7 @@ def stand_in(tracer: Tracer, name: str, type_: ParameterType, layout: Layout, gi
         case Integer(int(value)):
             return value
         case Integer():
-            return Index(tracer, Affine.of(own_name(name)))
+            return Index(tracer, Affine.of(reserve_generated_names(name)))
         case Relation() | IndexArray() | TupleSet():
             return Data(tracer, name, type_)
     return Value(tracer, Var(name, type_), layout)
@@ -178,7 +178,9 @@ class Undecided:
     def _put(self, name: str, value: Affine) -> tuple[Parameter, ...]:
         if name in _integers(self.parameters):
             return tuple(
-                p._replace(type=Integer(value.constant)) if own_name(p.name) == name else p
+                p._replace(type=Integer(value.constant))
+                if reserve_generated_names(p.name) == name
+                else p
                 for p in self.parameters
             )
         return tuple(p._replace(type=at_sizes(p.type, {name: value})) for p in self.parameters)
@@ -192,7 +194,7 @@ def _in_lowest_terms(a: Affine) -> Affine:
 
 def _integers(parameters: Sequence[Parameter]) -> set[str]:
     """The sizes that are parameters themselves."""
-    return {own_name(p.name) for p in parameters if isinstance(p.type, Integer)}
+    return {reserve_generated_names(p.name) for p in parameters if isinstance(p.type, Integer)}
 
 
 def _is_nameless(size: str) -> bool:
@@ -215,7 +217,7 @@ def trace_named(
             return Undecided(tuple(parameters), met)
         except TensorError as error:
             # What NumPy needs as a number, `np.pad(x, k)`, says so in errors of many kinds.
-            free = [own_name(p.name) for p in parameters if p.type == Integer()]
+            free = [reserve_generated_names(p.name) for p in parameters if p.type == Integer()]
             if not free:
                 raise
             asked = SizesMet(Affine.of(free[0]), None, True, error.place)

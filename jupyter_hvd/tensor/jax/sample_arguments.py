@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..language.pairs import from_pairs, lay_out
-from ..language.predicates import own_name
+from ..language.predicates import reserve_generated_names
 from ..language.types import Array, Integer, Product, Real, dimensions
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def random_arguments(
     return {
         x: lay_out(from_pairs(made(type_), layout))
         if isinstance(type_, Real | Array | Product)
-        else sizes[own_name(x)]
+        else sizes[reserve_generated_names(x)]
         if isinstance(type_, Integer)
         else (given or {})[x]
         for x, type_, layout in instance.parameters

@@ -39,7 +39,7 @@ class Affine(metaclass=HashConsed):
 
     @property
     def name(self) -> str | None:
-        """The name that this expression consists of, where it is nothing but a name."""
+        """The name that this expression consists of; None where it is anything but one name."""
         bare = self.constant == 0 and len(self.terms) == 1 and self.terms[0][1] == 1
         return self.terms[0][0] if bare else None
 
@@ -64,23 +64,23 @@ class Affine(metaclass=HashConsed):
         return _affine(sums, constant)
 
     def rename_names(self, names: Mapping[str, str]) -> Affine:
-        """The same expression, some of whose names are others."""
+        """Return the expression with names replaced by others."""
         return self.substitute({x: Affine.of(names[x]) for x, _ in self.terms if x in names})
 
     def solve(self, name: str) -> Affine | None:
-        """The `a` with `self = 0 ⇔ name = a`, where the name has coefficient ±1."""
+        """Solve `self = 0` for a name with coefficient ±1: return the `a` with `self = 0 ⇔ name = a`."""
         k = self.coefficient(name)
         return self * -k + Affine.of(name) if abs(k) == 1 else None
 
     def evaluate(self, integers: Mapping[str, int]) -> int:
-        """The integer that this expression is where every name has a value."""
+        """Return the integer value, given a value for every name."""
         total = self.constant
         for name, k in self.terms:
             total += k * integers[name]
         return total
 
     def value_range(self, extents: Mapping[str, int]) -> tuple[int, int]:
-        """The smallest and the largest value where each name runs over `0 ≤ name < extent`."""
+        """Return the smallest and the largest value, where each name runs over `0 ≤ name < extent`."""
         low = high = self.constant
         for name, k in self.terms:
             last = k * (extents[name] - 1)

@@ -22,7 +22,7 @@ Rule = Callable[..., Term | None]
 
 @dataclass(frozen=True)
 class Work:
-    """`times` operations of a kind at each point of the ranges at which a condition holds."""
+    """`times` operations of a kind at each point of a box where a condition holds."""
 
     kind: str
     ranges: tuple[tuple[str, Affine], ...]
@@ -32,24 +32,26 @@ class Work:
 
 @dataclass(frozen=True, eq=False)
 class Definition:
-    """A function of arrays; those of one name are one object.
+    """A function of arrays. There is one object for each name.
 
     Attributes:
         name: as programs print it.
-        ranks: how many dimensions of each operand are its own, behind those of a batch.
-        dims: the dimensions of the result, of the operands' own.
-        cost: the operations of one batch entry, by the lemma of an algorithm that computes it.
-        compute: the result for one batch entry, of NumPy's arrays of float64.
-        tangent: the differential of the result as a term (`derivative/matrices`), of the operands, their differentials, None
-            where these are zero, and the result.
-        cotangent: the cotangent of the operand of a number, of the operands, the result and its cotangent; None where it is zero.
-        body: the result as a term of the operands, where the language can say it: what kernels compute and derivatives derive.
-        counterpart_work: the operations that a library takes for one batch entry, of the operands' dimensions as numbers, where
-            they are fewer than the lemma's.
-        reduction: the function of two numbers by which it reduces its operand to one, if it does that; kernels read the operand
-            entry by entry then.
+        ranks: the number of dimensions of each operand, without those of the batch.
+        dims: computes the result's dimensions from the operands', both without those of the batch.
+        cost: the operations of one batch entry, as a known algorithm takes them.
+        compute: computes the result of one batch entry from NumPy arrays of float64.
+        tangent: the differential of the result as a term (`derivative/matrices`), from the operands, their differentials (None
+            where these are zero) and the result.
+        cotangent: the cotangent of one operand, given by its position, from the operands, the result and its cotangent; None
+            where it is zero.
+        body: the result as a term over the operands, where the language can express it. Kernels compute this term, and
+            derivatives are derived from it.
+        counterpart_work: the operations that a library takes for one batch entry, from the operands' dimensions as numbers;
+            only where they are fewer than `cost`.
+        reduction: the binary function with which it reduces its operand to one number, if it does; kernels then read the
+            operand entry by entry.
 
-    What has neither derivatives nor a body is a constant to derivatives.
+    A definition without derivatives and body counts as a constant when differentiated.
     """
 
     name: str
@@ -64,7 +66,7 @@ class Definition:
     reduction: str = ""
 
     def batch_dimensions(self, operands: Sequence[Dims]) -> Dims:
-        """The dimensions of a batch. Raises TypeError for operands that it does not take."""
+        """Return the dimensions of the batch. Raises TypeError for operands that the function does not accept."""
         if len(operands) != len(self.ranks):
             raise TypeError(f"{self.name} takes {len(self.ranks)} arrays")
         pairs = zip(operands, self.ranks, strict=True)
@@ -76,11 +78,11 @@ class Definition:
         return found.pop() if found else ()
 
     def own_dimensions(self, operands: Sequence[Dims]) -> tuple[Dims, ...]:
-        """The dimensions of the operands behind the batch's."""
+        """Return the dimensions of each operand without those of the batch."""
         return tuple([d[len(d) - rank :] for d, rank in zip(operands, self.ranks, strict=True)])
 
     def result_dimensions(self, operands: Sequence[Dims]) -> Dims:
-        """The dimensions of the result, the batch's first."""
+        """Return the dimensions of the result, the batch's first."""
         return self.batch_dimensions(operands) + self.dims(*self.own_dimensions(operands))
 
     def __reduce__(self) -> tuple[Callable[[str], Definition], tuple[str]]:
@@ -90,8 +92,8 @@ class Definition:
 _DEFINITIONS: dict[str, Definition] = {}
 
 
-def enter_definition(d: Definition) -> Definition:
-    """Enter a definition; ValueError where there is one of its name."""
+def register_definition(d: Definition) -> Definition:
+    """Register a definition under its name, and return it. Raises ValueError where the name is taken."""
     if d.name in _DEFINITIONS:
         raise ValueError(f"`{d.name}` is defined already")
     _DEFINITIONS[d.name] = d
@@ -99,7 +101,7 @@ def enter_definition(d: Definition) -> Definition:
 
 
 def find_definition(name: str) -> Definition:
-    """The definition of that name; KeyError where there is none."""
+    """Return the definition of a name. Raises KeyError where there is none."""
     return _DEFINITIONS[name]
 
 

@@ -14,7 +14,7 @@ _limits: list[int] = []  # the limit as it was, once for each that is at work
 
 @contextmanager
 def deep_recursion() -> Iterator[None]:
-    """Room for a recursion; also a decorator."""
+    """Raise Python's recursion limit within a block or a decorated function."""
     with _lock:
         _limits.append(_limits[0] if _limits else sys.getrecursionlimit())
         sys.setrecursionlimit(max(_limits[0], DEEP))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Place:
-    """A stretch of one source line; columns count from 0."""
+    """A range of columns, from 0, in one line of the user's source."""
 
     filename: str
     line: int
@@ -17,7 +17,7 @@ class Place:
 
 
 def as_tensor_error(name: str, error: Exception, place: Place | None = None) -> TensorError:
-    """What a user reads of an exception that nobody foresaw: memory that there is not, or a fault of this package."""
+    """Convert an unexpected exception, such as insufficient memory or an internal error, to a TensorError."""
     text = f"{type(error).__name__}: {error}".strip(": ")
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text:
         message = f"`{name}` needs more memory than there is: {text.splitlines()[0]}"
@@ -33,10 +33,9 @@ def as_tensor_error(name: str, error: Exception, place: Place | None = None) -> 
 
 
 class TensorError(Exception):
-    """A program or an argument that the tensor language does not have.
+    """A program or argument that the tensor language does not support.
 
-    `message` says what is wrong, `help` what to write instead, `place` where in the source, if
-    anywhere.
+    `message` says what is wrong, `help` what to write instead, and `place` where in the source it is, if known.
     """
 
     def __init__(self, message: str, help: str = "", place: Place | None = None) -> None:  # noqa: A002

@@ -15,21 +15,21 @@ Term = Any  # terms are built on functions
 
 @dataclass(frozen=True)
 class Partial:
-    """The partial derivative by one argument: `f′(x)`, `∂0f(x, y)`."""
+    """Derivation: the partial derivative by one argument, `f′(x)` or `∂0f(x, y)`."""
 
     argument: int
 
 
 @dataclass(frozen=True)
 class Total:
-    """`Df(X; dX)` (6.6): the arguments, then a differential for each of the active ones."""
+    """Derivation: the total derivative `Df(X; dX)` (6.6), a function of the arguments and the differentials of the active ones."""
 
     active: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Cotangent:
-    """`Dᵀf(X, dY)` for one argument (6.47): the arguments, then the cotangent of the value."""
+    """Derivation: `Dᵀf(X, dY)` for one argument (6.47), a function of the arguments and the cotangent of the value."""
 
     argument: int
 
@@ -39,13 +39,13 @@ Derivation = Partial | Total | Cotangent
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """A primitive of `arity` scalars; equal functions are one object.
+    """A primitive of `arity` scalars. Equal functions are one object.
 
-    `compute` works on floats and, where the function is rational, on fractions. `body`, where
-    there is one, is the function as a term over the variables x, y, z, … `partials` gives the
-    derivative by each argument as terms over the arguments, or None where it is zero. `derived`
-    gives a primitive that is made from this one, or None where that is zero; `derivation` says how
-    this one was made, and from which.
+    `compute` works on floats and, if the function is rational, on fractions. `body`, if any, is the function as a term over
+    the
+    variables x, y, z, … `partials` returns the partial derivatives as terms over the arguments, None for zero. `derived`
+    returns
+    a primitive derived from this one, None for zero. `derivation` says from which primitive, and how, this one was derived.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Function:
 
     @property
     def slope_of(self) -> Function | None:
-        """The function of one argument whose slope this is, if it is one."""
+        """The function of one argument whose derivative this primitive is; None for any other."""
         match self.derivation:
             case (base, Partial(0)) if base.arity == 1:
                 return base
@@ -87,29 +87,29 @@ _FINDERS: list[Callable[[str], Function | None]] = []
 
 
 def register_function(f: Function) -> Function:
-    """The primitive of that name: `f`, where there was none."""
+    """Register a primitive, and return the one of its name: the registered one if there is one already."""
     return _TABLE.setdefault(f.name, f)
 
 
-def find_by(finder: Callable[[str], Function | None]) -> None:
-    """Let `find_function` ask `finder` for functions that are registered when they are first wanted: those of a family."""
+def add_function_finder(finder: Callable[[str], Function | None]) -> None:
+    """Let `find_function` ask `finder` for functions that are registered on first use, such as those of a family."""
     _FINDERS.append(finder)
 
 
 def find_function(name: str) -> Function:
-    """The primitive of that name; KeyError where there is none."""
+    """Return the primitive of a name. Raises KeyError where there is none."""
     if name not in _TABLE and not any(finder(name) for finder in _FINDERS):
         raise KeyError(name)
     return _TABLE[name]
 
 
 def derive_function(f: Function, how: Derivation) -> Function | None:
-    """The primitive that is made from another."""
+    """Return the primitive that a derivation makes from another."""
     return f.derived(how)
 
 
 def derived_name(f: Function, how: Derivation) -> str:
-    """What a derived primitive is called: `tanh′`, `∂0pow`, `D1pow`, `Dᵀ0pow`."""
+    """Return the name of a derived primitive: `tanh′`, `∂0pow`, `D1pow`, `Dᵀ0pow`."""
     match how:
         case Partial(k):
             return f"{f.name}′" if f.arity == 1 else f"∂{k}{f.name}"
@@ -124,5 +124,5 @@ PARAMETERS = ("x", "y", "z", "w")
 
 
 def parameter_names(arity: int) -> tuple[str, ...]:
-    """The variables that the body of a primitive of that arity is written in."""
+    """Return the names of the variables in the body of a primitive: the first `arity` of x, y, z, …"""
     return PARAMETERS[:arity] if arity <= len(PARAMETERS) else tuple(f"x{k}" for k in range(arity))

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Form:
-    """What a tuple is for its user: `make(**fields)` of named parts, or `list`."""
+    """The user's type of a tuple: built with `make(**fields)` from named parts, or a `list`."""
 
     names: tuple[str, ...]
     make: Callable[..., Any]
@@ -34,9 +34,7 @@ LIST = Form((), list)
 
 
 class Laid(tuple[Any, ...]):
-    """A tuple that is a list, a dictionary, a named tuple or a dataclass for its user: its parts, or
-    their layouts.
-    """
+    """A tuple that is a list, dictionary, named tuple or dataclass for the user. Its parts are values, or their layouts."""
 
     form: Form
 
@@ -52,7 +50,7 @@ class Laid(tuple[Any, ...]):
         return self[self.form.names.index(name)]
 
     def with_parts(self, parts: Iterable[Any]) -> Laid:
-        """The same with other parts."""
+        """Return a tuple of the same form with other parts."""
         return Laid(parts, self.form)
 
     def __eq__(self, other: object) -> bool:
@@ -69,9 +67,7 @@ class Laid(tuple[Any, ...]):
 
 
 def lay_out(value: Any) -> Any:
-    """An argument's lists of arrays, dictionaries, named tuples and dataclasses as tuples; lists of
-    numbers are arrays.
-    """
+    """Convert an argument's lists of arrays, dictionaries, named tuples and dataclasses to tuples; lists of numbers are arrays."""
     kind = type(value)
     return (_LAYING.get(kind) or _find_layout(kind))(value)
 
@@ -86,12 +82,13 @@ _LAYING: dict[type, Callable[[Any], Any]] = {}  # what lays out the values of a 
 
 
 def _find_layout(kind: type) -> Callable[[Any], Any]:
-    """What lays out the values of a type: what there is to know of the type is found out once."""
-    _LAYING[kind] = made = _new_laying(kind)
+    """Return the function that lays out values of a type; the type is examined once."""
+    _LAYING[kind] = made = _make_layout_function(kind)
     return made
 
 
-def _new_laying(kind: type) -> Callable[[Any], Any]:
+def _make_layout_function(kind: type) -> Callable[[Any], Any]:
+    """Make the function that lays out values of a type; the identity for a type without parts."""
     if issubclass(kind, dict):
         return _laid_dictionary
     if is_dataclass(kind):
@@ -127,7 +124,7 @@ def _laid_dictionary(value: dict[Any, Any]) -> Any:
 
 @lru_cache(maxsize=1024)
 def _form_of_keys(keys: tuple[Any, ...]) -> Form | None:
-    """The form of a dictionary; None where it has keys that are no strings, or none."""
+    """Return the form of a dictionary with these keys; None where a key is not a string."""
     return Form(keys, dict) if keys and all(isinstance(key, str) for key in keys) else None
 
 
@@ -136,15 +133,16 @@ def _laid_list(value: list[Any]) -> Any:
 
 
 def field_names(class_: type) -> tuple[str, ...]:
-    """The fields of a named tuple or a dataclass; none of another class."""
+    """Return the field names of a named tuple or dataclass; () for any other class."""
     if is_dataclass(class_):
         return tuple(field.name for field in fields(class_))
     return tuple(getattr(class_, "_fields", ())) if issubclass(class_, tuple) else ()
 
 
 def _holds_numbers(value: list[Any]) -> bool:
-    """Whether a list is one array: of numbers, of lists of numbers, or of arrays of integers or
-    booleans, which are data. A list of arrays of floats is none: JAX and users know it as several.
+    """Whether a list is a single array: of numbers, of lists of numbers, or of integer or boolean arrays, which are data.
+
+    A list of float arrays is not: JAX and users treat it as several arrays.
     """
     return {*map(type, value)} <= _NUMBERS or all(map(_is_number, value))
 
@@ -188,25 +186,25 @@ _PLAIN = ("builtins", "numpy", "fractions")
 
 
 def to_pairs(parts: Sequence[T], pair: Callable[[T, T], T]) -> T:
-    """The parts of a tuple as nested pairs, the last innermost; of one, that."""
+    """Nest the parts of a tuple as pairs, the last innermost. A single part is returned as it is."""
     return reduce(lambda rest, part: pair(part, rest), reversed(parts))
 
 
 def unwrap_single(value: Any) -> Any:
-    """The only part of a tuple of one, of which the type is that of its part; anything else as it is."""
+    """Return the only part of a tuple of one, since its type is that of its part; any other value unchanged."""
     while isinstance(value, tuple) and len(value) == 1:
         (value,) = value
     return value
 
 
 def split_tuple(value: tuple[Any, ...]) -> tuple[Any, Any]:
-    """A tuple as a pair: its first part, and the rest."""
+    """Split a tuple into its first part and the rest."""
     value = unwrap_single(value)
     return value[0], tuple(value)[1:] if len(value) > 2 else value[1]
 
 
 def from_pairs(value: Any, layout: Layout) -> Any:
-    """Nested pairs as the tuple that the program returned."""
+    """Convert nested pairs to the tuple that the user's program returned."""
     if layout is None:
         return value
     parts = []
@@ -218,7 +216,9 @@ def from_pairs(value: Any, layout: Layout) -> Any:
 
 
 def soa(type_: Type) -> Type:
-    """The struct-of-arrays form of a type, which pair elimination gives every output."""
+    """Return a type in struct-of-arrays form: arrays of pairs become pairs of arrays. Pair elimination gives every output this
+    form.
+    """
     match type_:
         case Product(first, second):
             return Product(soa(first), soa(second))
@@ -231,7 +231,7 @@ def soa(type_: Type) -> Type:
 
 
 def struct_of_arrays(value: Any, type_: Type) -> Any:
-    """A value of a type in the struct-of-arrays form of that type."""
+    """Convert a value to the struct-of-arrays form of its type."""
     match type_:
         case Product(first, second):
             return struct_of_arrays(value[0], first), struct_of_arrays(value[1], second)

@@ -49,21 +49,19 @@ _TOKEN = re.compile(
 
 
 def parse(text: str, types: Mapping[str, Type]) -> Term:
-    """The term that `text` prints, given the types of its free variables. Raises ValueError
-    where it is none.
-    """
+    """Parse the text of a term, given the types of its free variables. Raises ValueError for anything else."""
     parser = _Parser(text, dict(types))
     return parser.check_finished(parser.parse_expression())
 
 
 def parse_lambda(text: str) -> Lambda:
-    """The function that `text` prints."""
+    """Parse the text of a function."""
     parser = _Parser(text, {})
     return parser.check_finished(parser.parse_function())
 
 
 def parse_predicate(text: str) -> Predicate:
-    """The predicate that `text` prints."""
+    """Parse the text of a predicate."""
     parser = _Parser(text, {})
     return parser.check_finished(parser.parse_disjunction())
 
@@ -196,7 +194,7 @@ class _Parser:
         return e
 
     def parse_loop(self) -> Term:
-        """What stands after `iterate`."""
+        """Parse a loop after the word `iterate`."""
         index, size = self.parse_binder()
         starts: dict[str, Term] = {}
         while not starts or self.accept_token(","):
@@ -240,7 +238,7 @@ class _Parser:
         return Var(name, self.types[name])
 
     def parse_arguments(self, read: Callable[[], T]) -> tuple[T, ...]:
-        """What stands between brackets, of which the first has been taken."""
+        """Parse a list of arguments up to its closing bracket, after the opening one."""
         found = [read()]
         while self.accept_token(","):
             found.append(read())

@@ -16,7 +16,7 @@ from typing import TypeGuard
 
 from .affine import Affine
 from .hashcons import HashConsed
-from .printer import Binds, Style, show
+from .printer import Precedence, Style, show
 
 
 class Predicate(metaclass=HashConsed):
@@ -24,16 +24,16 @@ class Predicate(metaclass=HashConsed):
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The index variables and sizes that occur free."""
+        """The free index variables and sizes."""
         raise NotImplementedError
 
     @cached_property
     def relations(self) -> frozenset[str]:
-        """The relations that occur, complemented or not."""
+        """The names of the relations in the predicate, complemented or not."""
         return frozenset()
 
-    def written(self, s: Style) -> tuple[str, Binds]:
-        """The text in a style, and how tightly it binds."""
+    def written(self, s: Style) -> tuple[str, Precedence]:
+        """Return the text in a style, and its precedence."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -56,15 +56,13 @@ class Compare(Predicate):
     def difference(self) -> Affine:
         return self.right - self.left
 
-    def written(self, s: Style) -> tuple[str, Binds]:
-        return s.compare(self.op, self.left, self.right), Binds.ATOM
+    def written(self, s: Style) -> tuple[str, Precedence]:
+        return s.compare(self.op, self.left, self.right), Precedence.ATOM
 
 
 @dataclass(frozen=True, eq=False)
 class Related(Predicate):
-    """`R(a,…)`: the index tuple is in the relation R, which the program receives as data; `negated`,
-    that it is not.
-    """
+    """`R(a,…)`: the index tuple is in the relation R, which the program receives as data; with `negated`, it is not in R."""
 
     relation: str
     arguments: tuple[Affine, ...]
@@ -78,10 +76,10 @@ class Related(Predicate):
     def relations(self) -> frozenset[str]:
         return frozenset((self.relation,))
 
-    def written(self, s: Style) -> tuple[str, Binds]:
+    def written(self, s: Style) -> tuple[str, Precedence]:
         inside = ", ".join(map(s.affine, self.arguments))
         negation = s.negation if self.negated else ""
-        return f"{negation}{s.name(self.relation)}({inside})", Binds.ATOM
+        return f"{negation}{s.name(self.relation)}({inside})", Precedence.ATOM
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,24 +94,26 @@ class _Parts(Predicate):
     def relations(self) -> frozenset[str]:
         return frozenset().union(*(p.relations for p in self.parts))
 
-    def _joined(self, s: Style, sign: str, empty: str) -> tuple[str, Binds]:
+    def _joined(self, s: Style, sign: str, empty: str) -> tuple[str, Precedence]:
         """The parts, those that are themselves joined or quantified in brackets."""
         if not self.parts:
-            return empty, Binds.ATOM
-        return sign.join(s.bracket_part(part, Binds.ATOM) for part in self.parts), Binds.SUM
+            return empty, Precedence.ATOM
+        return sign.join(
+            s.bracket_part(part, Precedence.ATOM) for part in self.parts
+        ), Precedence.SUM
 
 
 class And(_Parts):
-    """`p ∧ …`; of no parts, `true`."""
+    """`p ∧ …`; `true` without parts."""
 
-    def written(self, s: Style) -> tuple[str, Binds]:
+    def written(self, s: Style) -> tuple[str, Precedence]:
         return self._joined(s, s.conj, s.true)
 
 
 class Or(_Parts):
-    """`p ∨ …`; of no parts, `false`."""
+    """`p ∨ …`; `false` without parts."""
 
-    def written(self, s: Style) -> tuple[str, Binds]:
+    def written(self, s: Style) -> tuple[str, Precedence]:
         return self._joined(s, s.disj, s.false)
 
 
@@ -133,9 +133,9 @@ class Exists(Predicate):
     def relations(self) -> frozenset[str]:
         return self.body.relations
 
-    def written(self, s: Style) -> tuple[str, Binds]:
+    def written(self, s: Style) -> tuple[str, Precedence]:
         body = self.body.written(s)[0]
-        return s.exists.format(s.name(self.index), s.affine(self.size), body), Binds.BODY
+        return s.exists.format(s.name(self.index), s.affine(self.size), body), Precedence.BODY
 
 
 TRUE: Predicate = And(())
@@ -149,7 +149,7 @@ _HOLDS: Mapping[str, Callable[[int], bool]] = {
 
 
 def compare(op: str, left: Affine | int | str, right: Affine | int | str) -> Predicate:
-    """`left op right`, folded where both sides differ by a constant."""
+    """Return `left op right`, or its truth value where both sides differ by a constant."""
     left, right = Affine.of(left), Affine.of(right)
     if left.terms == right.terms:
         return TRUE if _HOLDS[op](right.constant - left.constant) else FALSE
@@ -157,7 +157,7 @@ def compare(op: str, left: Affine | int | str, right: Affine | int | str) -> Pre
 
 
 def conj(*parts: Predicate) -> Predicate:
-    """The conjunction, flat, without repeats, `false` where some part is."""
+    """Return the flattened conjunction without duplicates; `false` if a part is."""
     flat: dict[Predicate, None] = {}
     for part in parts:
         flat.update(dict.fromkeys(part.parts if isinstance(part, And) else (part,)))
@@ -167,7 +167,7 @@ def conj(*parts: Predicate) -> Predicate:
 
 
 def disj(*parts: Predicate) -> Predicate:
-    """The disjunction, flat, without repeats, `true` where some part is."""
+    """Return the flattened disjunction without duplicates; `true` if a part is."""
     flat: dict[Predicate, None] = {}
     for part in parts:
         flat.update(dict.fromkeys(part.parts if isinstance(part, Or) else (part,)))
@@ -177,12 +177,12 @@ def disj(*parts: Predicate) -> Predicate:
 
 
 def conjuncts(p: Predicate) -> tuple[Predicate, ...]:
-    """The parts whose conjunction `p` is."""
+    """Split a predicate into the parts whose conjunction it is."""
     return p.parts if isinstance(p, And) else (p,)
 
 
 def is_asserted(p: Predicate) -> TypeGuard[Related]:
-    """Whether `p` is a relation, and not the complement of one."""
+    """Whether a predicate is a relation that is not complemented."""
     return isinstance(p, Related) and not p.negated
 
 
@@ -192,9 +192,9 @@ def in_range(a: Affine, size: Affine) -> Predicate:
 
 
 def exists(index: str, size: Affine, body: Predicate) -> Predicate:
-    """`∃ index:size. body`, with the one-point rule of §6: `∃i.[i=a ∧ q] ⇝ 0≤a<n ∧ q[i↦a]`.
+    """Build `∃ index:size. body`, with the one-point rule of §6: `∃i.[i=a ∧ q] ⇝ 0≤a<n ∧ q[i↦a]`.
 
-    Conjuncts in which the index does not occur leave the quantifier, and it distributes over `∨`.
+    Conjuncts without the index move out of the quantifier, and it distributes over `∨`.
     """
     if body == FALSE:
         return FALSE
@@ -212,16 +212,14 @@ def exists(index: str, size: Affine, body: Predicate) -> Predicate:
 
 
 def exists_all(binders: Iterable[tuple[str, Affine]], body: Predicate) -> Predicate:
-    """`∃` over several binders, the last innermost."""
+    """Build `∃` over several binders, the last innermost."""
     for index, size in reversed(tuple(binders)):
         body = exists(index, size, body)
     return body
 
 
 def solve(p: Predicate, index: str) -> Affine | None:
-    """The `a` with `p ⇔ index = a`, where `p` is an equality that has the index with coefficient
-    ±1.
-    """
+    """Solve an equality for an index with coefficient ±1: return the `a` with `p ⇔ index = a`, None for any other predicate."""
     return p.difference.solve(index) if isinstance(p, Compare) and p.op == "=" else None
 
 
@@ -248,7 +246,7 @@ def substitute(p: Predicate, values: Mapping[str, Affine]) -> Predicate:
 
 
 def without_relations(p: Predicate) -> Predicate:
-    """The affine predicate that holds wherever `p` does: relations and their complements count as true."""
+    """Weaken a predicate to an affine one: relations and their complements become true."""
     if not p.relations:
         return p
     match p:
@@ -262,11 +260,11 @@ def without_relations(p: Predicate) -> Predicate:
 
 
 def negate(p: Predicate) -> Predicate | None:
-    """`¬p` in the grammar, which has no negation: comparisons turn round and a relation becomes
-    its complement `¬R`.
+    """Negate a predicate in the grammar, which has no `¬`: comparisons are inverted, and a relation becomes its complement.
 
-    None where a quantifier stands in the way that is none over a multiple, `∃ q:n. 2·q = i`;
-    `sets.complement` can still eliminate it there.
+    None where the predicate has a quantifier, unless it is over a multiple, `∃ q:n. 2·q = i`; `sets.complement` can
+    eliminate
+    other quantifiers.
     """
     match p:
         case Compare("<", left, right):
@@ -289,7 +287,7 @@ def negate(p: Predicate) -> Predicate | None:
 
 
 def _other_remainders(index: str, size: Affine, difference: Affine) -> Predicate:
-    """Where `∃ index:size. k·index = a` holds nowhere: a is below 0, or k·size and more, or leaves a remainder by k."""
+    """Negate `∃ index:size. k·index = a`: a is below 0, at least k·size, or leaves a remainder by k."""
     k = difference.coefficient(index)
     a = (difference - Affine.of(index) * k) * (-1 if k > 0 else 1)
     k = abs(k)
@@ -297,21 +295,23 @@ def _other_remainders(index: str, size: Affine, difference: Affine) -> Predicate
     return disj(compare("<", a, 0), compare("≤", size * k, a), *others)
 
 
-def own_name(name: str) -> str:
-    """What a program's index or size is called: its name, or `g0_` for a name like `g0`, for such the
-    passes give to indices of theirs, without looking what a program calls so.
+def reserve_generated_names(name: str) -> str:
+    """Rename a program's index or size that looks like a name of the passes: `g0` becomes `g0_`.
+
+    The passes generate names such as `g0` without looking at the names in the program.
     """
     return f"{name}_" if re.fullmatch(r"[ghkstzηικτ]\d+", name) else name
 
 
 def fresh(base: str, taken: frozenset[str] | set[str]) -> str:
-    """A name like `base` that is not taken."""
+    """Return a name like `base` that is not taken."""
     return base if base not in taken else _number_name(base, taken, {})
 
 
 class NamesInUse:
-    """A growing set of names. Of a stem that is taken many times it remembers the last number, so that each fresh name takes
-    the same time.
+    """A growing set of names.
+
+    It stores the last number of each stem, so that a fresh name takes constant time.
     """
 
     def __init__(self, taken: Iterable[str]) -> None:
@@ -319,7 +319,7 @@ class NamesInUse:
         self._numbers: dict[str, int] = {}
 
     def take_fresh(self, base: str) -> str:
-        """The name that `fresh` gives, which is taken from then on."""
+        """Return a name like `base` that is not taken, and take it."""
         name = base if base not in self.taken else _number_name(base, self.taken, self._numbers)
         self.taken.add(name)
         return name

@@ -19,10 +19,8 @@ from .affine import Affine
 from .depth import deep_recursion
 
 
-class Binds(IntEnum):
-    """How tightly a constructor binds: what stands to its left or right must bind at least as
-    tightly, or be bracketed.
-    """
+class Precedence(IntEnum):
+    """The precedence of a constructor: its operands need the same or a higher one, or brackets."""
 
     BODY = 0
     SUM = 1
@@ -33,7 +31,7 @@ class Binds(IntEnum):
 
 @dataclass(frozen=True)
 class Style:
-    """How the constructors are spelt."""
+    """How the constructors are spelled."""
 
     gen: str
     sum: str
@@ -81,16 +79,16 @@ class Style:
         """`left op right`."""
         return f"{self.affine(left)}{dict(self.relations)[op]}{self.affine(right)}"
 
-    def bracket_part(self, written: Written, level: Binds) -> str:
-        """What stands inside a constructor, in brackets where it binds less tightly than it must."""
+    def bracket_part(self, written: Written, level: Precedence) -> str:
+        """Print a part of a constructor, in brackets if its precedence is lower than `level`."""
         text, binds = written.written(self)
         return text if binds >= level else self.brackets.format(text)
 
 
 class Written(Protocol):
-    """What writes itself in a style, and says how tightly the text binds."""
+    """An object that prints itself in a style, and returns the precedence of its text."""
 
-    def written(self, s: Style) -> tuple[str, Binds]: ...
+    def written(self, s: Style) -> tuple[str, Precedence]: ...
 
 
 UNICODE = Style(
@@ -138,13 +136,13 @@ LATEX = Style(
 
 
 def show(e: Written, words: Mapping[str, str] | None = None) -> str:
-    """A term or a predicate in the paper's notation; `words` are what is written for some names."""
+    """Print a term or predicate in the paper's notation. `words` replaces some names."""
     return e.written(replace(UNICODE, words=words) if words else UNICODE)[0]
 
 
 @deep_recursion()
 def latex(e: Written) -> str:
-    """A term or a predicate as LaTeX, for math mode."""
+    """Print a term or predicate as LaTeX, for math mode."""
     return e.written(LATEX)[0]
 
 

@@ -26,7 +26,7 @@ from .function import Function
 from .hashcons import HashConsed
 from .pairs import to_pairs
 from .predicates import NamesInUse, Predicate, conj, fresh
-from .printer import Binds, Style, show
+from .printer import Precedence, Style, show
 from .provenance import came_from
 from .types import REAL, Array, ParameterType, Product, Type, array, dimensions
 
@@ -68,7 +68,7 @@ class Term(metaclass=HashConsed):
         """What the constructor takes, in order."""
         return tuple(getattr(self, name) for name in self.__match_args__)
 
-    def written(self, s: Style) -> tuple[str, Binds]:
+    def written(self, s: Style) -> tuple[str, Precedence]:
         """The text in a style, and how tightly it binds."""
         raise NotImplementedError
 
@@ -101,8 +101,8 @@ class Var(Term):
     def variables(self) -> frozenset[str]:
         return frozenset((self.name,))
 
-    def written(self, s: Style) -> tuple[str, Binds]:
-        return s.name(self.name), Binds.ATOM
+    def written(self, s: Style) -> tuple[str, Precedence]:
+        return s.name(self.name), Precedence.ATOM
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +116,8 @@ class Const(Term):
     def __post_init__(self) -> None:
         _require_type(self, REAL)
 
-    def written(self, s: Style) -> tuple[str, Binds]:
-        return s.number(self.value), Binds.ATOM
+    def written(self, s: Style) -> tuple[str, Precedence]:
+        return s.number(self.value), Precedence.ATOM
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,12 +129,12 @@ class Add(Term):
         _require_scalar("+", self.left, self.right)
         _require_type(self, REAL)
 
-    def written(self, s: Style) -> tuple[str, Binds]:
+    def written(self, s: Style) -> tuple[str, Precedence]:
         left, right = (
-            s.bracket_part(self.left, Binds.SUM),
-            s.bracket_part(self.right, Binds.PRODUCT),
+            s.bracket_part(self.left, Precedence.SUM),
+            s.bracket_part(self.right, Precedence.PRODUCT),
         )
-        return f"{left}{s.plus}{right}", Binds.SUM
+        return f"{left}{s.plus}{right}", Precedence.SUM
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,12 +146,12 @@ class Mul(Term):
         _require_scalar("·", self.left, self.right)
         _require_type(self, REAL)
 
-    def written(self, s: Style) -> tuple[str, Binds]:
+    def written(self, s: Style) -> tuple[str, Precedence]:
         # A guard on the left would take the whole product, so it is bracketed.
-        first = Binds.PRODUCT if isinstance(self.left, Mul) else Binds.PREFIX
+        first = Precedence.PRODUCT if isinstance(self.left, Mul) else Precedence.PREFIX
         return (
-            f"{s.bracket_part(self.left, first)}{s.dot}{s.bracket_part(self.right, Binds.PREFIX)}",
-            Binds.PRODUCT,
+            f"{s.bracket_part(self.left, first)}{s.dot}{s.bracket_part(self.right, Precedence.PREFIX)}",
+            Precedence.PRODUCT,
         )
 
 
@@ -175,9 +175,9 @@ class Call(Term):
     def over(self, *children: Term) -> Term:
         return Call(self.function, children)
 
-    def written(self, s: Style) -> tuple[str, Binds]:
-        inside = ", ".join(s.bracket_part(argument, Binds.BODY) for argument in self.arguments)
-        return s.call.format(s.name(self.function.name), inside), Binds.ATOM
+    def written(self, s: Style) -> tuple[str, Precedence]:
+        inside = ", ".join(s.bracket_part(argument, Precedence.BODY) for argument in self.arguments)
+        return s.call.format(s.name(self.function.name), inside), Precedence.ATOM
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,10 +190,10 @@ class Pair(Term):
     def __post_init__(self) -> None:
         _require_type(self, Product(self.first.type, self.second.type))
 
-    def written(self, s: Style) -> tuple[str, Binds]:
+    def written(self, s: Style) -> tuple[str, Precedence]:
         return (
-            f"({s.bracket_part(self.first, Binds.BODY)}, {s.bracket_part(self.second, Binds.BODY)})",
-            Binds.ATOM,
+            f"({s.bracket_part(self.first, Precedence.BODY)}, {s.bracket_part(self.second, Precedence.BODY)})",
+            Precedence.ATOM,
         )
 
 
@@ -209,8 +209,10 @@ class Proj(Term):
             raise TypeError(f"π{self.side} takes a pair, not {self.body.type}")
         _require_type(self, (self.body.type.first, self.body.type.second)[self.side])
 
-    def written(self, s: Style) -> tuple[str, Binds]:
-        return s.proj.format(self.side, s.bracket_part(self.body, Binds.PREFIX)), Binds.PREFIX
+    def written(self, s: Style) -> tuple[str, Precedence]:
+        return s.proj.format(
+            self.side, s.bracket_part(self.body, Precedence.PREFIX)
+        ), Precedence.PREFIX
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,9 +230,9 @@ class Loop(Term):
     def names(self) -> frozenset[str]:
         return (self.body.names - {self.index}) | self.size.names
 
-    def _spell_loop(self, s: Style, binder: str) -> tuple[str, Binds]:
-        inside = s.bracket_part(self.body, Binds.BODY)
-        return binder.format(s.name(self.index), s.affine(self.size), inside), Binds.BODY
+    def _spell_loop(self, s: Style, binder: str) -> tuple[str, Precedence]:
+        inside = s.bracket_part(self.body, Precedence.BODY)
+        return binder.format(s.name(self.index), s.affine(self.size), inside), Precedence.BODY
 
 
 class Gen(Loop):
@@ -239,7 +241,7 @@ class Gen(Loop):
     def __post_init__(self) -> None:
         _require_type(self, Array(self.size, self.body.type))
 
-    def written(self, s: Style) -> tuple[str, Binds]:
+    def written(self, s: Style) -> tuple[str, Precedence]:
         return self._spell_loop(s, s.gen)
 
 
@@ -250,7 +252,7 @@ class Sum(Loop):
         _require_scalar("Σ", self.body)
         _require_type(self, REAL)
 
-    def written(self, s: Style) -> tuple[str, Binds]:
+    def written(self, s: Style) -> tuple[str, Precedence]:
         return self._spell_loop(s, s.sum)
 
 
@@ -266,10 +268,10 @@ class At(Term):
             raise TypeError(f"only an array has entries, not {self.body.type}")
         _require_type(self, self.body.type.element)
 
-    def written(self, s: Style) -> tuple[str, Binds]:
+    def written(self, s: Style) -> tuple[str, Precedence]:
         array, indices = strip_entries(self)
         inside = ", ".join(map(s.affine, indices))
-        return f"{s.bracket_part(array, Binds.ATOM)}[{inside}]", Binds.ATOM
+        return f"{s.bracket_part(array, Precedence.ATOM)}[{inside}]", Precedence.ATOM
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,12 +286,12 @@ class Guard(Term):
     def __post_init__(self) -> None:
         _require_type(self, self.body.type)
 
-    def written(self, s: Style) -> tuple[str, Binds]:
+    def written(self, s: Style) -> tuple[str, Precedence]:
         condition, body = (
-            s.bracket_part(self.condition, Binds.BODY),
-            s.bracket_part(self.body, Binds.PRODUCT),
+            s.bracket_part(self.condition, Precedence.BODY),
+            s.bracket_part(self.body, Precedence.PRODUCT),
         )
-        return s.guard.format(condition, body), Binds.PRODUCT
+        return s.guard.format(condition, body), Precedence.PRODUCT
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,11 +309,13 @@ class Let(Term):
     def variables(self) -> frozenset[str]:
         return self.value.variables | (self.body.variables - {self.name})
 
-    def written(self, s: Style) -> tuple[str, Binds]:
-        bound = s.bracket_part(self.value, Binds.SUM if isinstance(self.value, Let) else Binds.BODY)
+    def written(self, s: Style) -> tuple[str, Precedence]:
+        bound = s.bracket_part(
+            self.value, Precedence.SUM if isinstance(self.value, Let) else Precedence.BODY
+        )
         return s.let.format(
-            s.name(self.name), bound, s.bracket_part(self.body, Binds.BODY)
-        ), Binds.BODY
+            s.name(self.name), bound, s.bracket_part(self.body, Precedence.BODY)
+        ), Precedence.BODY
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,9 +339,9 @@ class Apply(Term):
     def over(self, *children: Term) -> Term:
         return Apply(self.definition, children)
 
-    def written(self, s: Style) -> tuple[str, Binds]:
-        inside = ", ".join(s.bracket_part(argument, Binds.BODY) for argument in self.arguments)
-        return s.call.format(s.name(self.definition.name), inside), Binds.ATOM
+    def written(self, s: Style) -> tuple[str, Precedence]:
+        inside = ", ".join(s.bracket_part(argument, Precedence.BODY) for argument in self.arguments)
+        return s.call.format(s.name(self.definition.name), inside), Precedence.ATOM
 
 
 @dataclass(frozen=True, eq=False)
@@ -388,14 +392,14 @@ class Iterate(Term):
     def over(self, *children: Term) -> Term:
         return Iterate(self.index, self.size, self.names_bound, children[:-1], children[-1])
 
-    def written(self, s: Style) -> tuple[str, Binds]:
+    def written(self, s: Style) -> tuple[str, Precedence]:
         starts = ", ".join(
-            f"{s.name(name)} := {s.bracket_part(start, Binds.SUM)}"
+            f"{s.name(name)} := {s.bracket_part(start, Precedence.SUM)}"
             for name, start in zip(self.names_bound, self.starts, strict=True)
         )
-        inside = s.bracket_part(self.body, Binds.BODY)
+        inside = s.bracket_part(self.body, Precedence.BODY)
         index, size = s.name(self.index), s.affine(self.size)
-        return s.iterate.format(index, size, starts, inside), Binds.BODY
+        return s.iterate.format(index, size, starts, inside), Precedence.BODY
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ from ..ssa.program import (
     flatten_output,
     operands,
     pointwise,
-    renamed_output,
+    rename_output,
     support,
 )
 from .choices import MODEL, Choices
@@ -213,7 +213,7 @@ def lower(
     for name in dict.fromkeys(flatten_output(program.output)):
         lowering.statement = name
         wholes[name] = lowering.full_array(name)
-    output = renamed_output(program.output, wholes)
+    output = rename_output(program.output, wholes)
     steps = needed_steps(lowering.steps, output)
     known = ((x, t.below) for x, t in lowering.types.items() if isinstance(t, IndexArray))
     bounds = {x: n for x, n in known if n is not None} | lowering.turns

@@ -44,9 +44,7 @@ Holds = Callable[[tuple[int, ...]], bool]
 
 @dataclass
 class Environment:
-    """σ: the values of variables, the integers that index variables and sizes stand for, and the
-    relations.
-    """
+    """σ: the values of variables, of index variables and sizes, and the relations."""
 
     values: dict[str, Any] = field(default_factory=dict)
     integers: dict[str, int] = field(default_factory=dict)
@@ -54,9 +52,7 @@ class Environment:
 
 
 def evaluate(e: Term, env: Environment) -> Any:
-    """`⟦e|σ⟧` (4.1–4.14), and of loops. Raises IndexError where an entry that is not guarded away lies out of
-    range.
-    """
+    """Compute `⟦e|σ⟧` (4.1–4.14), extended by loops. Raises IndexError where an unguarded entry is out of range."""
     match e:
         case Var(name):
             return env.values[name]
@@ -89,22 +85,22 @@ def evaluate(e: Term, env: Environment) -> Any:
             with_name = Environment({**env.values, name: bound}, env.integers, env.relations)
             return evaluate(body, with_name)
         case Iterate():
-            return _history(e, env)
+            return _run_loop(e, env)
         case Apply(definition, arguments):
             kind = object if definition.reduction else float  # fractions stay what they are
             arrays = [_array(evaluate(x, env), x.type, env, kind) for x in arguments]
-            return _applied(definition, arrays).tolist()
+            return _apply_definition(definition, arrays).tolist()
     raise TypeError(e)
 
 
 def _array(value: Any, type_: Type, env: Environment, kind: type) -> Any:
-    """An array of reals as NumPy's, also of no entries."""
+    """Convert a value to a NumPy array of its type's shape, also if it has no entries."""
     shape = [max(0, n.evaluate(env.integers)) for n in dimensions(type_)]
     return np.asarray(value, dtype=kind).reshape(shape)
 
 
-def _applied(definition: Definition, arrays: list[Any]) -> Any:
-    """An array-level function, one batch entry after the other."""
+def _apply_definition(definition: Definition, arrays: list[Any]) -> Any:
+    """Compute an array-level function, one batch entry after the other."""
     own = [x.ndim == rank for x, rank in zip(arrays, definition.ranks, strict=True)]
     with np.errstate(all="ignore"):
         if all(own):
@@ -116,11 +112,11 @@ def _applied(definition: Definition, arrays: list[Any]) -> Any:
         parts = (
             [x if one else x[k] for x, one in zip(arrays, own, strict=True)] for k in range(count)
         )
-        return np.stack([_applied(definition, part) for part in parts])
+        return np.stack([_apply_definition(definition, part) for part in parts])
 
 
-def _history(e: Iterate, env: Environment) -> Any:
-    """`⟦iterate k:n. x := e0, … in e|σ⟧`: of each x the values `⟦e0|σ⟧`, `⟦e|σ, k↦0, x↦…⟧`, …"""
+def _run_loop(e: Iterate, env: Environment) -> Any:
+    """Compute `⟦iterate k:n. x := e0, … in e|σ⟧`: for each x its values `⟦e0|σ⟧`, `⟦e|σ, k↦0, x↦…⟧`, …"""
     turn = [evaluate(start, env) for start in e.starts]
     histories = [[value] for value in turn]
     for _ in loop(e.index, e.size, env):
@@ -138,7 +134,7 @@ def _history(e: Iterate, env: Environment) -> Any:
 
 
 def zero(type_: Type, env: Environment) -> Any:
-    """The zero of a type."""
+    """Return the zero of a type."""
     match type_:
         case Array(size, element):
             return [zero(element, env) for _ in range(size.evaluate(env.integers))]
@@ -148,7 +144,7 @@ def zero(type_: Type, env: Environment) -> Any:
 
 
 def holds(p: Predicate, env: Environment) -> bool:
-    """`⟦p|σ⟧` (4.15–4.21)."""
+    """Compute `⟦p|σ⟧` (4.15–4.21)."""
     match p:
         case Compare(op, left, right):
             difference = right.evaluate(env.integers) - left.evaluate(env.integers)
@@ -168,7 +164,7 @@ def holds(p: Predicate, env: Environment) -> bool:
 
 
 def loop(index: str, size: Affine, env: Environment) -> Iterator[int]:
-    """Let the index run over `0 ≤ i < size`, and give back what the name meant before."""
+    """Let an index run over `0 ≤ i < size`, and restore its earlier value afterwards."""
     integers = env.integers
     before = integers.get(index)
     try:
@@ -180,16 +176,15 @@ def loop(index: str, size: Affine, env: Environment) -> Iterator[int]:
 
 
 def points(binders: Binders, p: Predicate, env: Environment) -> Iterator[None]:
-    """Let the binders run over exactly the points where `p` holds, in no particular order.
+    """Let the binders run over the points where `p` holds, in no particular order.
 
-    Equalities are solved instead of searched and every conjunct is tested as soon as its indices
-    are known: that is all that sets this apart from trying every point, and it makes a sum over
-    a sparse predicate cost what its support does.
+    Equalities are solved rather than searched, and each conjunct is tested as soon as its indices are known. So a sum over a
+    sparse predicate takes time in proportion to its support.
     """
     integers = env.integers
     before = [(index, integers.get(index)) for index, _ in binders]
     try:
-        yield from _run(_plan(binders, p), 0, env)
+        yield from _run_steps(_order_binders(binders, p), 0, env)
     finally:
         for index, value in before:
             _restore(integers, index, value)
@@ -206,15 +201,13 @@ Step = tuple[str, Affine, Affine | None, tuple[Predicate, ...]]
 
 
 @lru_cache(maxsize=4096)
-def _plan(binders: Binders, p: Predicate) -> tuple[Step, ...]:
-    """The order in which to bind: an index that an equality determines first, the outermost
-    otherwise.
-    """
+def _order_binders(binders: Binders, p: Predicate) -> tuple[Step, ...]:
+    """Choose the order in which to bind indices: first those that an equality determines, otherwise the outermost."""
     unbound = dict(binders)
     waiting = list(conjuncts(p))
     steps: list[Step] = [("", Affine.of(0), None, _pop_ready(waiting, unbound))]
     while unbound:
-        index, value = _determined(waiting, unbound) or (next(iter(unbound)), None)
+        index, value = _find_determined(waiting, unbound) or (next(iter(unbound)), None)
         size = unbound.pop(index)
         steps.append((index, size, value, _pop_ready(waiting, unbound)))
     return tuple(steps)
@@ -227,9 +220,10 @@ def _pop_ready(waiting: list[Predicate], unbound: Mapping[str, Affine]) -> tuple
     return ready
 
 
-def _determined(
+def _find_determined(
     waiting: list[Predicate], unbound: Mapping[str, Affine]
 ) -> tuple[str, Affine] | None:
+    """Return an unbound index that a waiting equality determines, and its value; None if there is none."""
     for part in waiting:
         missing = [i for i in part.names if i in unbound]
         if len(missing) == 1 and (value := solve(part, missing[0])) is not None:
@@ -237,7 +231,8 @@ def _determined(
     return None
 
 
-def _run(steps: tuple[Step, ...], k: int, env: Environment) -> Iterator[None]:
+def _run_steps(steps: tuple[Step, ...], k: int, env: Environment) -> Iterator[None]:
+    """Bind the indices of the steps from number `k` on, and yield at each point where all conjuncts hold."""
     if k == len(steps):
         yield
         return
@@ -245,7 +240,7 @@ def _run(steps: tuple[Step, ...], k: int, env: Environment) -> Iterator[None]:
     integers = env.integers
     if not index:
         if all(holds(test, env) for test in tests):
-            yield from _run(steps, k + 1, env)
+            yield from _run_steps(steps, k + 1, env)
         return
     bound = size.evaluate(integers)
     if value is None:
@@ -256,4 +251,4 @@ def _run(steps: tuple[Step, ...], k: int, env: Environment) -> Iterator[None]:
     for candidate in candidates:
         integers[index] = candidate
         if all(holds(test, env) for test in tests):
-            yield from _run(steps, k + 1, env)
+            yield from _run_steps(steps, k + 1, env)

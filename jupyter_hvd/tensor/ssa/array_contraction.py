@@ -30,7 +30,7 @@ from ..language.terms import Binder, Binders, in_ranges, index_names, index_valu
 from ..language.types import array
 from ..polyhedral import sets
 from .builder import Builder
-from .parallel_loops import without_order
+from .parallel_loops import parallelize_loops
 from .program import (
     Addition,
     Application,
@@ -48,7 +48,7 @@ from .program import (
     pair_tree,
     pointwise,
     rename,
-    renamed_output,
+    rename_output,
     support,
 )
 from .simplify import simplify
@@ -62,22 +62,24 @@ T = TypeVar("T")
 
 
 class _NotFilled(Exception):  # noqa: N818 - then the loop carries the array
-    """A loop takes more of an array than its last rows."""
+    """Raised where a loop uses more of an array than its last rows."""
 
 
 def contract_arrays(program: Program, around: frozenset[str] = _NOTHING) -> Program:
-    """The program, its loops carrying rows of the arrays that they fill; inner loops first. `around` are the
-    indices of the loops that it is in.
+    """Replace, in each loop, arrays that it fills by the rows that it reads; inner loops first.
+
+    Args:
+        around: the indices of the enclosing loops.
     """
     program = _contract_bodies(program, around)
     while (found := next(_find_contractions(program, around), None)) is not None:
         program = _contract_bodies(simplify(found), around)
-    apart = without_order(program)
+    apart = parallelize_loops(program)
     return program if apart is program else simplify(apart)
 
 
 def _contract_bodies(program: Program, around: frozenset[str]) -> Program:
-    """The program with such bodies of its loops."""
+    """Contract arrays in the bodies of a program's loops."""
 
     def contract_body(rhs: Rhs) -> Rhs:
         if not isinstance(rhs, Recurrence):
@@ -92,7 +94,7 @@ def _contract_bodies(program: Program, around: frozenset[str]) -> Program:
 
 
 def _find_contractions(program: Program, around: frozenset[str]) -> Iterator[Program]:
-    """The program with one array that a loop carries contracted, for each that can be."""
+    """Yield, for each carried array that can be contracted, the program with that array contracted."""
     for s in program.statements:
         if not isinstance(s.rhs, Recurrence):
             continue
@@ -109,10 +111,10 @@ def _find_contractions(program: Program, around: frozenset[str]) -> Iterator[Pro
 
 @dataclass(frozen=True)
 class _Filled:
-    """That an iteration changes, of the array at a place among what a loop over `index` carries, only entries whose
-    indices on some axes are `at`, which on the axis `lead` is another in every iteration; it is the same row in all of
-    them where there is no such axis. `versions` are the variables of the body that are the array, as far as the
-    turn has changed it.
+    """An array that a loop over `index` fills: an iteration changes only entries whose indices on some axes are `at`.
+
+    On the axis `lead` this index differs in every iteration; without such an axis, all iterations change the same row.
+    `versions` are the variables of the body that hold the array, with the changes that the iteration has made so far.
     """
 
     index: str
@@ -122,25 +124,23 @@ class _Filled:
     versions: frozenset[str]
 
     def other_axes(self, axes: Iterable[T]) -> tuple[T, ...]:
-        """What belongs to the other axes."""
+        """Select the items of the axes that are not in `at`."""
         return tuple([x for j, x in enumerate(axes) if j not in self.at])
 
     def changed_entry(self, others: Sequence[Affine], turn: Affine) -> tuple[Affine, ...]:
-        """The place of an entry of the row that an iteration changes, given its indices on the other axes."""
+        """Return the indices of an entry in the row that an iteration changes, given its indices on the other axes."""
         row = {j: a.substitute({self.index: turn}) for j, a in self.at.items()}
         rest = iter(others)
         return tuple([row[j] if j in row else next(rest) for j in range(len(row) + len(others))])
 
     def is_row(self, indices: Sequence[Affine], turn: Affine) -> Predicate:
-        """That a place is in the row that an iteration changes."""
+        """Return the condition that an entry is in the row that an iteration changes."""
         row = {j: a.substitute({self.index: turn}) for j, a in self.at.items()}
         return conj(*(compare("=", indices[j], a) for j, a in row.items()))
 
 
 def _find_fillings(loop: Recurrence, place: int) -> Iterator[_Filled]:
-    """The row of a value that each iteration of a loop changes, if it changes no more than one; and the row in which all
-    of these lie, if there is one.
-    """
+    """Find the row of a carried value that each iteration changes, if only one, and the row that contains all of them, if any."""
     output, gens = flatten_output(loop.body.output)[place], loop.carried[place]
     binders = (Binder(loop.index, loop.size), *gens)
     unchanged = _unchanged_variables(loop.body, f"s{place}", binders) if gens else {}
@@ -159,14 +159,14 @@ def _find_fillings(loop: Recurrence, place: int) -> Iterator[_Filled]:
 
 
 def _size_condition(body: Program) -> Predicate:
-    """That no size is below 0; of loops each call sees to that."""
+    """Return the condition that no size is negative, which each call of a loop checks."""
     loops = {s.rhs.size for s in body.statements if isinstance(s.rhs, Recurrence)}
     sizes = loops.union(*(in_ranges(s.rhs.gens) for s in body.statements))
     return conj(*(compare("≤", 0, n) for n in sorted(sizes, key=str)))
 
 
 def _unchanged_variables(body: Program, parameter: str, binders: Binders) -> dict[str, islpy.Set]:
-    """The variables of a body that have entries which are those of a parameter, and where."""
+    """Find the variables of a body with entries that equal the parameter's, and the condition on their indices."""
     defined = {s.name: s.rhs for s in body.statements}
     found: dict[str, islpy.Set] = {}
 
@@ -210,8 +210,9 @@ def _unchanged_variables(body: Program, parameter: str, binders: Binders) -> dic
 
 @dataclass(frozen=True)
 class _Carried:
-    """What a loop carries of an array: its last rows, `single` of them by themselves and, where turns read as
-    many as sizes say, `window` of them as an array.
+    """What a loop carries of a contracted array: the last `single` rows separately and, where iterations read a variable number
+    of
+    rows, the last `window` rows as an array.
     """
 
     single: int = 1
@@ -219,9 +220,10 @@ class _Carried:
 
 
 class _Body:
-    """The body of a loop over the last rows of an array that it fills, as far as what the iteration leaves needs it:
-    `variable` is a variable of the old body in the new one, `row` its row that the iteration changes. `lags` are how
-    far back the rows lie that it reads, and which are constant.
+    """Builds the body of a loop that carries the last rows of an array that it fills.
+
+    `variable` maps a variable of the old body to one of the new body, `row` to the row of it that the iteration changes.
+    `lags` are the distances, in iterations, of the rows that the body reads, and whether each is constant.
     """
 
     def __init__(
@@ -250,7 +252,7 @@ class _Body:
         return frozenset(found)
 
     def make_body(self) -> Program:
-        """The body: what the other values are, the row, and the rows that are carried on."""
+        """Build the body: it returns the other values, the new row, and the rows that are carried on."""
         outputs = flatten_output(self.loop.body.output)
         left = [
             self.row_of(x) if j == self.filled.place else self.map_variable(x)
@@ -267,7 +269,7 @@ class _Body:
     # Variables
 
     def map_variable(self, name: str) -> str:
-        """A variable of the old body in the new one."""
+        """Return the new body's variable for one of the old body."""
         if name not in self.variables:
             rhs = self.defined[name]
             if isinstance(rhs, Input) and rhs.parameter == self.state:
@@ -278,7 +280,7 @@ class _Body:
         return self.variables[name]
 
     def row_of(self, name: str) -> str:
-        """The row of an array that the iteration changes."""
+        """Return the row of an array that the iteration changes."""
         if name not in self.rows:
             made = self._make_row(name, self.defined[name])
             self.builder.origin = self.origins[name]
@@ -327,18 +329,18 @@ class _Body:
 
     @property
     def begun(self) -> str:
-        """What the array begins with."""
+        """The array's initial value."""
         start = self.loop.starts[self.filled.place]
         known = (p for p, x in self.loop.arguments.items() if p[0] == "c" and x == start)
         return self._input_row(next(known, f"c{len(self.loop.wholes)}"), self.gens)
 
     def carried_row(self, lag: int) -> str:
-        """The row of the iteration that many iterations before."""
+        """Return the row of the iteration `lag` iterations earlier."""
         place = self.filled.place if lag == 1 else len(self.loop.starts) + lag - 2
         return self._input_row(f"s{place}", self.rest)
 
     def _window_rows(self, length: Affine) -> tuple[str, Binders]:
-        """The rows that are carried as an array, the last first."""
+        """Return the rows that are carried as an array, the last first."""
         gens = number_binders("g", (length, *in_ranges(self.rest)))
         return self._input_row(f"s{len(self.loop.starts) + self.carried.single - 1}", gens), gens
 
@@ -357,7 +359,7 @@ class _Body:
         )
 
     def _read_row(self, f: Factor, binders: Binders, p: Predicate) -> Factor:
-        """A read of a variable of the old body, where `p` holds."""
+        """Convert a read of an old body's variable, where `p` holds."""
         if f.name in self.filled.versions:
             return self._read_of_array(f, binders, p)
         like_it = f.name in self.reading and len(f.indices) == len(self.gens)
@@ -366,7 +368,7 @@ class _Body:
         return Factor(self.map_variable(f.name), f.indices)
 
     def _read_of_array(self, f: Factor, binders: Binders, p: Predicate) -> Factor:
-        """An entry of the row of this iteration, or of one before, or of what the array begins with."""
+        """Convert a read of the array to one of this iteration's row, an earlier row, or the initial array."""
         sizes = in_ranges(self.gens)
         inside = conj(*(in_range(a, n) for a, n in zip(f.indices, sizes, strict=True)))
         reached = conj(p, inside)
@@ -387,10 +389,10 @@ class _Body:
             ways.append((before, self._row_before(lag, rest, turns, conj(reached, before))))
         if not ways or not sets.is_impossible(turns, conj(reached, elsewhere)):
             ways.append((elsewhere, Factor(self.begun, f.indices)))
-        return ways[0][1] if len(ways) == 1 else self._one_of(ways, binders, inside)
+        return ways[0][1] if len(ways) == 1 else self._select_by_condition(ways, binders, inside)
 
     def _lag_of_read(self, indices: tuple[Affine, ...]) -> Affine | None:
-        """How many iterations before the row at these indices is changed; None where none changes it."""
+        """Return how many iterations earlier the row at these indices is changed; None where no iteration changes it."""
         if self.filled.lead is None:
             return None
         at = self.filled.at[self.filled.lead]
@@ -405,7 +407,7 @@ class _Body:
     def _row_before(
         self, lag: Affine, rest: tuple[Affine, ...], turns: Binders, p: Predicate
     ) -> Factor:
-        """An entry of the row of the iteration so many iterations before, where `p` holds."""
+        """Read an entry of the row of the iteration `lag` iterations earlier, where `p` holds."""
         if lag.is_constant and lag.constant <= FEW:
             single = max(self.read.single, lag.constant)
             self.read = replace(self.read, single=single)
@@ -417,7 +419,7 @@ class _Body:
         return Factor(self._window_rows(self.carried.window or length)[0], (lag - 1, *rest))
 
     def _bound_lag(self, lag: Affine, turns: Binders, p: Predicate) -> Affine:
-        """How far back turns read at most, where that does not grow with the number of iterations."""
+        """Return an upper bound of the distance that iterations read back, if it does not grow with the number of iterations."""
         if lag.is_constant:
             return lag
         size = self.loop.size
@@ -434,10 +436,10 @@ class _Body:
             raise _NotFilled
         return one if (one - other).constant > 0 else other
 
-    def _one_of(
+    def _select_by_condition(
         self, ways: list[tuple[Predicate, Factor]], binders: Binders, inside: Predicate
     ) -> Factor:
-        """An entry that is another where other conditions hold, as an array over the indices of its reader."""
+        """Combine reads that hold under different conditions into one array over the reader's indices."""
         names = inside.names.union(*(p.names for p, _ in ways))
         used = tuple([b for b in binders if b.name in names])
         whole, held = "", FALSE
@@ -450,7 +452,7 @@ class _Body:
 
 
 def _takes_operation(rhs: Rhs) -> bool:
-    """Whether a variable takes an operation, and is not only read from others."""
+    """Whether computing a variable takes an arithmetic operation, rather than only reads."""
     if isinstance(rhs, Contraction):
         return len(rhs.factors) > 1 or bool(rhs.sums)
     if isinstance(rhs, Addition):
@@ -464,7 +466,7 @@ def _takes_operation(rhs: Rhs) -> bool:
 def _contract_loop(
     program: Program, s: Statement, loop: Recurrence, filled: _Filled, around: frozenset[str]
 ) -> Program:
-    """The program with rows in place of an array that a loop carries."""
+    """Replace the array that a loop carries by rows."""
     first = _Body(loop, filled, _Carried(), around)
     body, carried = first.make_body(), first.read
     if carried != _Carried():
@@ -481,12 +483,12 @@ def _contract_loop(
     made = outside.made
     if not made.keys() >= {*flatten_output(program.output)}:
         raise _NotFilled
-    return outside.builder.build_program(renamed_output(program.output, made))
+    return outside.builder.build_program(rename_output(program.output, made))
 
 
 @dataclass
 class _Outside:
-    """What is around a loop, once it carries rows: `made` are the variables in the new program."""
+    """Rewrites the statements around a loop that now carries rows. `made` are the variables of the new program."""
 
     builder: Builder
     loop: Recurrence
@@ -502,7 +504,7 @@ class _Outside:
         return self.loop.carried[self.filled.place]
 
     def loop_over(self, body: Program) -> str:
-        """The loop with another body."""
+        """Return the loop with another body."""
         start, wholes = self.loop.starts[self.filled.place], self.loop.wholes
         rest = self.filled.other_axes(self.gens)
         begun = [
@@ -525,7 +527,7 @@ class _Outside:
         return self.builder.add_statement(loop)
 
     def _first_row(self, gens: Binders, turn: Affine) -> str:
-        """The row of an iteration before the first: it is as the array begins."""
+        """Return the row that a read before the first iteration sees: the array's initial value."""
         inner = pointwise(gens)
         rest = inner[len(gens) - (len(self.gens) - len(self.filled.at)) :]
         at = self.filled.changed_entry(rest, turn)
@@ -534,7 +536,7 @@ class _Outside:
         return self.builder.add_statement(Contraction(gens, (), within, (Factor(start, at),)))
 
     def add_history(self, name: str, part: Part) -> None:
-        """The history of a value; of the array, the array after the loop."""
+        """Add the history of a carried value; for the array, the array after the loop."""
         if part.place != self.filled.place:
             self.made[name] = self.builder.add_statement(
                 replace(part, source=self.made[part.source], count=self.count)
@@ -544,9 +546,7 @@ class _Outside:
         self.array = self._filled_array(self.made[part.source])
 
     def _filled_array(self, loop: str) -> str:
-        """The rows that the loop carried, the one that it began with among them, and what the array begins with
-        elsewhere.
-        """
+        """Assemble the array after the loop from the rows that the loop carried, and its initial value elsewhere."""
         size, place = self.loop.size, self.filled.place
         rows = number_binders("g", (size + 1, *in_ranges(self.filled.other_axes(self.gens))))
         history = self.builder.add_statement(Part(loop, place, self.count, rows))
@@ -560,11 +560,11 @@ class _Outside:
         read = Factor(history, (then if turns else size, *self.filled.other_axes(here)))
         new = self.builder.add_statement(Contraction(gens, turns, row, (read,)))
         start = self.made[self.loop.starts[place]]
-        old = self.builder.view_of(start, gens, unchanged)
+        old = self.builder.add_view(start, gens, unchanged)
         return self.builder.add_statement(Addition(gens, changed, new, unchanged, old))
 
     def rewrite_statement(self, t: Statement) -> None:
-        """Another statement, which reads the array instead of what is left of it after the last iteration."""
+        """Rewrite another statement to read the filled array instead of the last entry of its history."""
         rhs = t.rhs
         if isinstance(rhs, Contraction):
             rhs = replace(rhs, factors=tuple(map(self._rewrite_read, rhs.factors)))

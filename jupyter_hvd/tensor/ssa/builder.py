@@ -27,15 +27,14 @@ from .program import (
     Statement,
     pointwise,
     rename,
-    renamed_output,
+    rename_output,
 )
 
 
 def canonical_form(rhs: Rhs) -> Rhs:
-    """Index variables named g0, g1, … and s0, s1, … in order of occurrence; addends and factors
-    in order.
+    """Name the index variables g0, g1, … and s0, s1, … in order of occurrence, and sort addends and factors.
 
-    So equal right-hand sides are equal values.
+    Equal right-hand sides then are equal values.
     """
     if isinstance(rhs, Constant):
         gens_, renamed = _rename_binders("g", rhs.gens)
@@ -83,9 +82,7 @@ def _rename_binders(letter: str, binders: Binders) -> tuple[Binders, dict[str, A
 
 @dataclass
 class Builder:
-    """Collects statements; equal right-hand sides share one variable, whose origin is that of the
-    first.
-    """
+    """Collects statements. Equal right-hand sides share one variable, with the origin of the first."""
 
     statements: list[Statement] = field(default_factory=list)
     defined: dict[str, Rhs] = field(default_factory=dict)
@@ -94,7 +91,7 @@ class Builder:
     origin: Origin = NOWHERE  # of the statements to come, as far as they do not say
 
     def add_statement(self, rhs: Rhs, rule: str = "", of: str = "") -> str:
-        """The variable for a right-hand side, new where no equal one is there."""
+        """Return the variable of a right-hand side; add a statement if there is no equal one."""
         rhs = canonical_form(rhs)
         name = self.found.get(rhs)
         if name is None:
@@ -105,10 +102,10 @@ class Builder:
             self.statements.append(Statement(name, rhs, origin))
         return name
 
-    def view_of(
+    def add_view(
         self, name: str, gens_: Binders, mask: Predicate, rule: str = "", of: str = ""
     ) -> str:
-        """`⊞g. [p]·X[g]`, or X itself where p is true."""
+        """Return a variable for `⊞g. [p]·X[g]`, or X itself where p is true."""
         if mask == TRUE:
             return name
         return self.add_statement(
@@ -120,16 +117,16 @@ class Builder:
 
 
 def merge_equal(program: Program, prefix: str = "X") -> Program:
-    """The program with one variable for equal right-hand sides, numbered in order."""
+    """Merge the variables of equal right-hand sides, and number the variables in order."""
     builder, names = Builder(prefix=prefix), dict[str, str]()
     for s in program.statements:
         builder.origin = s.origin
         names[s.name] = builder.add_statement(rename(s.rhs, names))
-    return builder.build_program(renamed_output(program.output, names))
+    return builder.build_program(rename_output(program.output, names))
 
 
-def input_variables(parameter: str, type_: Type, builder: Builder) -> dict[tuple[int, ...], str]:
-    """The variable for each pair-free component of a parameter."""
+def add_inputs(parameter: str, type_: Type, builder: Builder) -> dict[tuple[int, ...], str]:
+    """Add a variable for each pair-free component of a parameter; return them by their path of projections."""
     found = {}
     for path, leaf in leaves(type_):
         dims = number_binders("g", dimensions(leaf))

@@ -69,7 +69,7 @@ def to_ssa(e: Term) -> Program:
 
 
 def convert_block(e: Term, env: Mapping[str, str], builder: Builder) -> Output:
-    """As `to_ssa`, in a builder that has variables for some names already: the variables for what the block gives."""
+    """Convert a block as `to_ssa` does, in a builder that has variables for some names; return the variables of its result."""
     env = {**env}
     while isinstance(e, Let):  # (5.25)
         if isinstance(e.value, Iterate):
@@ -83,7 +83,7 @@ def convert_block(e: Term, env: Mapping[str, str], builder: Builder) -> Output:
 
 
 def _convert_application(e: Apply, env: Mapping[str, str], builder: Builder) -> str:
-    """The variable for an array-level function."""
+    """Add the call of an array-level function; return its variable."""
     around, builder.origin = builder.origin, origin_of(e) or builder.origin
     operands = tuple([_convert_term(x, (), TRUE, env, builder) for x in e.arguments])
     dims = number_binders("g", dimensions(e.type))
@@ -93,7 +93,7 @@ def _convert_application(e: Apply, env: Mapping[str, str], builder: Builder) -> 
 
 
 def _convert_loop(e: Iterate, env: Mapping[str, str], builder: Builder) -> str:
-    """The variable for a loop, whose body takes what it reads outside as parameters."""
+    """Add a loop, whose body takes outer variables as parameters; return its variable."""
     starts = tuple([_convert_term(start, (), TRUE, env, builder) for start in e.starts])
     carried = {x: f"s{j}" for j, x in enumerate(e.names_bound)}
     wholes: dict[str, str] = {}
@@ -117,14 +117,14 @@ def _convert_loop(e: Iterate, env: Mapping[str, str], builder: Builder) -> str:
 
 
 def _outside_input(read: Input, env: Mapping[str, str], builder: Builder) -> str:
-    """The variable that the body of a loop reads as an input."""
+    """Return the outer variable that a loop's body reads as an input."""
     if read.parameter not in env:
         return builder.add_statement(read, "5.30")
-    return _history_of(env[read.parameter], sum(read.path), builder)
+    return _add_history_part(env[read.parameter], sum(read.path), builder)
 
 
-def _history_of(name: str, place: int, builder: Builder) -> str:
-    """A variable, or where it is a loop the history at a place."""
+def _add_history_part(name: str, place: int, builder: Builder) -> str:
+    """Return a variable, or where it is a loop the history of one of its carried values."""
     loop = builder.defined[name]
     if not isinstance(loop, Recurrence):
         return name
@@ -141,7 +141,7 @@ def _convert_output(e: Term, env: Mapping[str, str], builder: Builder) -> Output
 def _convert_term(
     e: Term, outer: Binders, p: Predicate, env: Mapping[str, str], builder: Builder
 ) -> str:
-    """The variable for `⊞outer. [p]·e`."""
+    """Add statements for `⊞outer. [p]·e`; return the variable."""
     around = builder.origin
     builder.origin = origin_of(e) or around
     name = _convert_scalar_term(e, outer, p, env, builder)
@@ -152,6 +152,7 @@ def _convert_term(
 def _convert_scalar_term(
     e: Term, outer: Binders, p: Predicate, env: Mapping[str, str], builder: Builder
 ) -> str:
+    """Add statements for `⊞outer. [p]·e` with a scalar `e` (5.25–5.34); return the variable."""
     if dims := dimensions(e.type):
         if isinstance(e, Gen):  # (5.27)
             return _convert_term(e.body, (*outer, Binder(e.index, e.size)), p, env, builder)
@@ -187,7 +188,7 @@ def _convert_scalar_term(
             (p0, left), (p1, right) = strip_guards(left), strip_guards(right)
             p = conj(p, p0, p1)
             factors = [_convert_term(factor, outer, p, env, builder) for factor in (left, right)]
-            return builder.add_statement(_product_of(outer, p, factors), "5.32")
+            return builder.add_statement(_make_product(outer, p, factors), "5.32")
         case Call(function, arguments):  # (5.33)
             names = tuple(_convert_term(argument, outer, p, env, builder) for argument in arguments)
             return builder.add_statement(Map(outer, p, function, names), "5.33")
@@ -195,7 +196,7 @@ def _convert_scalar_term(
             binders, q, body = strip_sums(e)
             p = conj(p, q)
             x = _convert_term(body, (*outer, *binders), p, env, builder)
-            return builder.add_statement(_sum_of(outer, binders, p, x), "5.34")
+            return builder.add_statement(_make_sum(outer, binders, p, x), "5.34")
     return _read_entry(e, outer, p, env, builder)  # (5.26), (5.30)
 
 
@@ -204,21 +205,21 @@ def _convert_constant(value: Number | Affine, builder: Builder) -> str:
 
 
 def _copy_binders(binders: Binders, mark: str) -> tuple[Binders, Predicate]:
-    """Fresh indices over the same ranges, and the condition that they equal the old ones."""
+    """Make fresh indices over the same ranges, and the condition that they equal the old ones."""
     fresh = number_binders(mark, in_ranges(binders))
     return fresh, indices_equal(binders, index_names(fresh))
 
 
-def _product_of(outer: Binders, p: Predicate, names: list[str]) -> Contraction:
-    """`⊞g Σ i0,i1. [p ∧ g=i0 ∧ g=i1]·X0[i0]·X1[i1]`."""
+def _make_product(outer: Binders, p: Predicate, names: list[str]) -> Contraction:
+    """Make the contraction `⊞g Σ i0,i1. [p ∧ g=i0 ∧ g=i1]·X0[i0]·X1[i1]`."""
     i0, same0 = _copy_binders(outer, "ι")
     i1, same1 = _copy_binders(outer, "κ")
     factors = (Factor(names[0], pointwise(i0)), Factor(names[1], pointwise(i1)))
     return Contraction(outer, (*i0, *i1), conj(p, same0, same1), factors)
 
 
-def _sum_of(outer: Binders, inner: Binders, p: Predicate, name: str) -> Contraction:
-    """`⊞g Σ i,j. [p ∧ g=i]·X[i,j]`."""
+def _make_sum(outer: Binders, inner: Binders, p: Predicate, name: str) -> Contraction:
+    """Make the contraction `⊞g Σ i,j. [p ∧ g=i]·X[i,j]`."""
     i, same = _copy_binders(outer, "ι")
     factor = Factor(name, (*pointwise(i), *pointwise(inner)))
     return Contraction(outer, (*i, *inner), conj(p, same), (factor,))
@@ -241,7 +242,7 @@ def _read_entry(
 
 
 def _full_variable(e: Term, env: Mapping[str, str], builder: Builder) -> str:
-    """The variable for `π…π x`, a name or an input."""
+    """Return the variable for `π…π x`, a name or an input."""
     type_ = e.type
     path: list[int] = []
     while isinstance(e, Proj):
@@ -249,6 +250,6 @@ def _full_variable(e: Term, env: Mapping[str, str], builder: Builder) -> str:
         e = e.body
     assert isinstance(e, Var), e
     if e.name in env:
-        return _history_of(env[e.name], sum(path), builder)
+        return _add_history_part(env[e.name], sum(path), builder)
     dims = number_binders("g", dimensions(type_))
     return builder.add_statement(Input(e.name, e.declared, tuple(path), dims), "5.30")

@@ -21,24 +21,24 @@ from .program import (
 
 
 def remove_dead_code(program: Program) -> Program:
-    """Drop the statements that the output does not need, and of loops the values that no iteration and nothing after
-    them needs.
+    """Drop statements that the output does not need, and carried values that neither later iterations nor later statements
+    need.
     """
-    program = needed_statements(program)
-    places = _places_read(program)
+    program = drop_unused_statements(program)
+    places = _find_read_parts(program)
     kept = {
         s.name: carried
         for s in program.statements
         if isinstance(s.rhs, Recurrence) and s.name in places
-        if len(carried := _carried_places(s.rhs, places[s.name])) < len(s.rhs.starts)
+        if len(carried := _find_needed_values(s.rhs, places[s.name])) < len(s.rhs.starts)
     }
     if not kept:
         return program
     statements = tuple([replace(s, rhs=_shrink_loop(s, kept)) for s in program.statements])
-    return needed_statements(Program(statements, program.output))
+    return drop_unused_statements(Program(statements, program.output))
 
 
-def needed_statements(program: Program) -> Program:
+def drop_unused_statements(program: Program) -> Program:
     """Drop the statements that the output does not need."""
     wanted = set(flatten_output(program.output))
     kept: list[Statement] = []
@@ -49,9 +49,10 @@ def needed_statements(program: Program) -> Program:
     return Program(tuple(reversed(kept)), program.output)
 
 
-def _places_read(program: Program) -> dict[str, set[int]]:
-    """Of each loop that is only read by parts, which ones; loops of which one computes the other again keep their
-    places.
+def _find_read_parts(program: Program) -> dict[str, set[int]]:
+    """Return, for each loop that is only read by parts, the positions that are read.
+
+    Loops of which one recomputes the other keep all positions.
     """
     places = defaultdict[str, set[int]](set)
     whole = set(flatten_output(program.output))
@@ -66,12 +67,12 @@ def _places_read(program: Program) -> dict[str, set[int]]:
     return {x: found for x, found in places.items() if x not in whole}
 
 
-def _carried_places(loop: Recurrence, places: set[int]) -> list[int]:
-    """The values that a loop must carry for these to be right, in their order."""
+def _find_needed_values(loop: Recurrence, places: set[int]) -> list[int]:
+    """Return the positions of all values that a loop must carry in order to compute these, sorted."""
     outputs, read = flatten_output(loop.body.output), set[int]()
     while read != places:
         read = places
-        body = needed_statements(
+        body = drop_unused_statements(
             Program(loop.body.statements, pair_tree([outputs[j] for j in sorted(read)]))
         )
         places = read | {
@@ -83,7 +84,7 @@ def _carried_places(loop: Recurrence, places: set[int]) -> list[int]:
 
 
 def _shrink_loop(statement: Statement, kept: Mapping[str, list[int]]) -> Rhs:
-    """A loop that carries less, or the part of one where it is now."""
+    """Drop the values that a loop need not carry, or renumber a part of such a loop."""
     rhs = statement.rhs
     if isinstance(rhs, Part) and rhs.source in kept:
         left = kept[rhs.source]
@@ -92,7 +93,9 @@ def _shrink_loop(statement: Statement, kept: Mapping[str, list[int]]) -> Rhs:
         return rhs
     left = kept[statement.name]
     outputs = flatten_output(rhs.body.output)
-    body = needed_statements(Program(rhs.body.statements, pair_tree([outputs[j] for j in left])))
+    body = drop_unused_statements(
+        Program(rhs.body.statements, pair_tree([outputs[j] for j in left]))
+    )
     places = {f"s{old}": f"s{new}" for new, old in enumerate(left)}
     renamed = tuple([replace(s, rhs=_of_parameter(s.rhs, places)) for s in body.statements])
     starts = tuple([rhs.starts[j] for j in left])
@@ -100,7 +103,7 @@ def _shrink_loop(statement: Statement, kept: Mapping[str, list[int]]) -> Rhs:
 
 
 def replace_body(rhs: Recurrence, body: Program, arguments: Mapping[str, str]) -> Recurrence:
-    """The loop with another body, whose parameters are those of the arguments that it reads."""
+    """Return the loop with another body. Its parameters are those of `arguments` that the body reads."""
     used = [s.rhs.parameter for s in body.statements if isinstance(s.rhs, Input)]
     kept = {letter: [x for x in arguments if x[0] == letter and x in used] for letter in "rc"}
     names = {x: f"{letter}{j}" for letter, group in kept.items() for j, x in enumerate(group)}

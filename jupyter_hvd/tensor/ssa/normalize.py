@@ -160,8 +160,9 @@ def _select_histories(histories: Term, index: str) -> Term:
 
 
 def _guard_term(condition: Predicate, e: Term) -> Term:
-    """`[p]·e`, where nothing else reads it; of a loop, under the guard in every iteration, of an array-level function, of what it
-    reads.
+    """Guard a term with a condition, where nothing else reads it.
+
+    A loop is guarded in every iteration; for an array-level function, its arguments are guarded.
     """
     if isinstance(e, Apply):
         return rebuild(e, lambda child: Guard(condition, child))
@@ -198,7 +199,7 @@ def _without_pairs(e: Term, env: dict[str, Tree], outside: Bindings) -> Term:
 
 
 def _loop_without_pairs(e: Iterate, env: dict[str, Tree], outside: Bindings) -> Term:
-    """A loop whose body is without pairs; its histories are read as inputs are."""
+    """Eliminate pairs in a loop's body. The histories are read as inputs are."""
     starts = tuple([_single_leaf(_split_pairs(start, env)) for start in e.starts])
     body = _without_pairs(e.body, {**env}, outside)
     return came_from(Iterate(e.index, e.size, e.names_bound, starts, body), e)
@@ -216,7 +217,7 @@ def _name_leaves(name: str, tree: Tree, bindings: Bindings) -> Tree:
 
 
 def _split_pairs(e: Term, env: dict[str, Tree]) -> Tree:
-    """The tree of pair-free terms that `e` is, with pairs moved outwards (5.11–5.17)."""
+    """Move pairs outwards (5.11–5.17), and return the tree of pair-free terms."""
     match e:
         case Var(name):
             return env[name] if name in env else _projections_of(e, e.type)
@@ -265,10 +266,10 @@ def _tree_to_pairs(tree: Tree) -> Term:
 def push_out_gens(e: Term) -> Term:
     """Cancel generators against entries and move guards inside them (5.21–5.24)."""
     e = rebuild(e, push_out_gens)
-    return came_from(_pushed_out(e), e)
+    return came_from(_push_out_gens(e), e)
 
 
-def _pushed_out(e: Term) -> Term:
+def _push_out_gens(e: Term) -> Term:
     match e:
         case At(Gen(index, _, body), a):  # (5.21)
             return push_out_gens(substitute(body, indices={index: a}))
@@ -286,30 +287,30 @@ def _pushed_out(e: Term) -> Term:
 
 
 def solve_sums(e: Term) -> Term:
-    """`Σ i:n. [i=a ∧ p]·e ⇝ [0≤a<n ∧ p[i↦a]]·e[i↦a]`, before lets in it become arrays over i."""
-    if isinstance(e, Sum) and (a := _solution(e.body, e.index)) is not None:
+    """Solve sums, `Σ i:n. [i=a ∧ p]·e ⇝ [0≤a<n ∧ p[i↦a]]·e[i↦a]`, before lets in them become arrays over i."""
+    if isinstance(e, Sum) and (a := _solve_index(e.body, e.index)) is not None:
         body = substitute(e.body, indices={e.index: a})
         return came_from(solve_sums(Guard(in_range(a, e.size), body)), e)
     return rebuild(e, solve_sums)
 
 
-def _solution(e: Term, index: str) -> Affine | None:
-    """What an index is wherever a term is not zero, if an equality in a guard says it."""
+def _solve_index(e: Term, index: str) -> Affine | None:
+    """Return the value of an index wherever a term is nonzero, if an equality in a guard determines it."""
     match e:
         case Guard(condition, body):
             equalities = (
                 p.difference for p in conjuncts(condition) if isinstance(p, Compare) and p.op == "="
             )
             solutions = (a for one in equalities if (a := one.solve(index)) is not None)
-            return next(solutions, None) or _solution(body, index)
+            return next(solutions, None) or _solve_index(body, index)
         case Let(_, _, body):
-            return _solution(body, index)
+            return _solve_index(body, index)
         case Sum(inner, _, body):
-            found = _solution(body, index)
+            found = _solve_index(body, index)
             return None if found is None or inner in found.names else found
     return None
 
 
 def normalize(e: Term) -> Term:
-    """The passes in order: a block of lets over pair-free, flat terms."""
+    """Run all passes; the result is a block of lets over pair-free, flat terms."""
     return push_out_gens(eliminate_pairs(lift_lets(solve_sums(e))))

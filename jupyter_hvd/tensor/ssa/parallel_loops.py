@@ -27,12 +27,12 @@ from .program import (
     flatten_output,
     pointwise,
     rename,
-    renamed_output,
+    rename_output,
 )
 
 
-def without_order(program: Program) -> Program:
-    """The program, its loops of independent turns as arrays over them."""
+def parallelize_loops(program: Program) -> Program:
+    """Replace loops with independent iterations by arrays over the iterations."""
     if not any(_is_independent(s.rhs) for s in program.statements):
         return program
     builder, names = Builder(), dict[str, str]()
@@ -43,16 +43,16 @@ def without_order(program: Program) -> Program:
             case Recurrence() as loop if _is_independent(loop):
                 made = rename(loop, names)
                 assert isinstance(made, Recurrence)
-                histories[s.name] = _histories_of(made, builder)
+                histories[s.name] = _build_histories(made, builder)
             case Part(source, place) if source in histories:
                 names[s.name] = histories[source][place]
             case rhs:
                 names[s.name] = builder.add_statement(rename(rhs, names))
-    return builder.build_program(renamed_output(program.output, names))
+    return builder.build_program(rename_output(program.output, names))
 
 
 def _is_independent(rhs: Rhs) -> bool:
-    """Whether it is a loop no iteration of which reads what is carried."""
+    """Whether a right-hand side is a loop whose iterations do not read carried values."""
     if not isinstance(rhs, Recurrence) or rhs.again is not None:
         return False
     body = [s.rhs for s in rhs.body.statements]
@@ -60,12 +60,12 @@ def _is_independent(rhs: Rhs) -> bool:
     return not inside and not any(isinstance(x, Input) and x.parameter[0] == "s" for x in body)
 
 
-def _histories_of(loop: Recurrence, builder: Builder) -> list[str]:
-    """The values that a loop carries: what it begins with, and what its iterations make."""
+def _build_histories(loop: Recurrence, builder: Builder) -> list[str]:
+    """Build the histories of a loop's values from their initial values and the arrays over the iterations."""
     made = dict[str, str]()
     for s in loop.body.statements:
         builder.origin = s.origin
-        made[s.name] = builder.add_statement(_over_iterations(s.rhs, loop, made))
+        made[s.name] = builder.add_statement(_vectorize_statement(s.rhs, loop, made))
     found = []
     for start, name in zip(loop.starts, flatten_output(loop.body.output), strict=True):
         sizes = in_ranges(builder.defined[made[name]].gens)[1:]
@@ -81,8 +81,8 @@ def _histories_of(loop: Recurrence, builder: Builder) -> list[str]:
     return found
 
 
-def _over_iterations(rhs: Rhs, loop: Recurrence, made: dict[str, str]) -> Rhs:
-    """A variable of a loop's body as an array over the iterations."""
+def _vectorize_statement(rhs: Rhs, loop: Recurrence, made: dict[str, str]) -> Rhs:
+    """Turn a statement of a loop's body into one for an array over the iterations."""
     turn = Affine.of(loop.index)
     gens = (Binder(loop.index, loop.size), *rhs.gens)
     match rhs:

@@ -76,7 +76,7 @@ class Constant:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether its entries are equal."""
+        """Whether all entries are equal."""
         return not isinstance(self.value, Affine) or not self.value.names & {
             g for g, _ in self.gens
         }
@@ -127,14 +127,16 @@ class Contraction:
 
 @dataclass(frozen=True)
 class Recurrence:
-    """`iterate index:size. s0 := X0, … in body`: the histories of what a loop carries.
+    """`iterate index:size. s0 := X0, … in body`: the histories of the values that a loop carries.
 
-    The body is a program of its own, which takes what it reads as parameters: `s0`, `s1`, … are the
-    values that it carries, which begin as `starts`; `r0`, `r1`, … the entries at the iteration's index of
-    the arrays `rows`; `c0`, `c1`, … the arrays `wholes`. What it returns are the values carried on.
+    The body is a program whose parameters are the values that it reads: `s0`, `s1`, … are the carried values, initially
+    `starts`; `r0`, `r1`, … are the entries of the arrays `rows` at the iteration's index; `c0`, `c1`, … are the arrays
+    `wholes`.
+    It returns the next carried values.
 
-    `again` is the loop whose first values this one computes once more, if there is one: its reader may
-    run it block by block, from what the blocks of that one begin with (`lowering/recomputation`).
+    `again` is the loop whose first values this loop recomputes, if any. The reader may run it block by block, from the
+    values
+    that the blocks of that loop begin with (`lowering/recomputation`).
     """
 
     index: str
@@ -148,19 +150,19 @@ class Recurrence:
 
     @property
     def arguments(self) -> dict[str, str]:
-        """The variable that each parameter of the body comes from."""
+        """The outer variable for each parameter of the body."""
         groups = (("s", self.starts), ("r", self.rows), ("c", self.wholes))
         return {f"{letter}{j}": x for letter, names in groups for j, x in enumerate(names)}
 
     @property
     def carried(self) -> tuple[Binders, ...]:
-        """The dimensions of each value that is carried."""
+        """The dimensions of each carried value."""
         return tuple([self.body[x].gens for x in flatten_output(self.body.output)])
 
 
 @dataclass(frozen=True)
 class Part:
-    """`π…π X`: the history of the value at a place among the `count` that a loop carries."""
+    """`π…π X`: the history of one of the `count` values that a loop carries."""
 
     source: str
     place: int
@@ -209,7 +211,7 @@ class Program:
 
 
 def operands(rhs: Rhs) -> tuple[str, ...]:
-    """The variables that a right-hand side reads."""
+    """List the variables that a right-hand side reads."""
     match rhs:
         case Addition():
             return (rhs.left, rhs.right)
@@ -228,7 +230,7 @@ def operands(rhs: Rhs) -> tuple[str, ...]:
 
 
 def is_picking(rhs: Rhs) -> bool:
-    """Whether a variable says, entry by entry, what places pick."""
+    """Whether a right-hand side applies the primitive `picks`, entry by entry."""
     return isinstance(rhs, Map) and rhs.function.name == "picks"
 
 
@@ -256,7 +258,7 @@ def rename(rhs: Rhs, names: Mapping[str, str]) -> Rhs:
 
 
 def with_masks(rhs: Rhs, f: Callable[[Predicate, Binders], Predicate]) -> Rhs:
-    """The right-hand side with `f` of its masks, each given with the indices that it is over."""
+    """Apply `f` to each mask of a right-hand side. `f` gets the mask and the indices that it is over."""
     match rhs:
         case Addition():
             left, right = (f(p, rhs.gens) for p in (rhs.left_mask, rhs.right_mask))
@@ -269,7 +271,7 @@ def with_masks(rhs: Rhs, f: Callable[[Predicate, Binders], Predicate]) -> Rhs:
 
 
 def all_statements(program: Program) -> Iterator[Statement]:
-    """The statements, those in the bodies of loops too."""
+    """Yield all statements, including those in the bodies of loops."""
     for statement in program.statements:
         yield statement
         if isinstance(statement.rhs, Recurrence):
@@ -277,26 +279,26 @@ def all_statements(program: Program) -> Iterator[Statement]:
 
 
 def flatten_output(output: Output) -> list[str]:
-    """The variables of an output tree, left to right."""
+    """List the variables of an output tree, left to right."""
     if isinstance(output, str):
         return [output]
     return [*flatten_output(output[0]), *flatten_output(output[1])]
 
 
 def map_output(f: Callable[[str], T], pair: Callable[[T, T], T], output: Output) -> T:
-    """An output tree with `f` of its variables, joined by `pair`."""
+    """Apply `f` to the variables of an output tree, and `pair` to its nodes."""
     if isinstance(output, str):
         return f(output)
     return pair(map_output(f, pair, output[0]), map_output(f, pair, output[1]))
 
 
 def pair_tree(parts: Sequence[Output]) -> Output:
-    """Variables, or trees of them, as nested pairs, the last innermost."""
+    """Nest variables, or trees of them, as pairs, the last innermost."""
     return to_pairs(parts, _nested_pair)
 
 
-def renamed_output(output: Output, names: Mapping[str, str]) -> Output:
-    """An output tree with other names for its variables."""
+def rename_output(output: Output, names: Mapping[str, str]) -> Output:
+    """Rename the variables of an output tree."""
     return map_output(names.__getitem__, _nested_pair, output)
 
 
@@ -305,12 +307,12 @@ def _nested_pair(first: Output, second: Output) -> Output:
 
 
 def pointwise(gens_: Binders) -> tuple[Affine, ...]:
-    """The indices of the entry at the generators themselves."""
+    """Return the indices that read the entry at the generators themselves."""
     return tuple(map(Affine.of, index_names(gens_)))
 
 
 def support(rhs: Rhs) -> Predicate:
-    """A predicate over the generators outside which the variable is zero."""
+    """Return a predicate over the generators that is false only where the variable is zero."""
     match rhs:
         case Addition():
             return disj(rhs.left_mask, rhs.right_mask)
@@ -322,27 +324,27 @@ def support(rhs: Rhs) -> Predicate:
 
 
 def type_of(rhs: Rhs) -> Type:
-    """The type of an SSA variable: an array of scalars over its generators, or pairs of histories."""
+    """Return the type of an SSA variable: an array of scalars over its generators, or pairs of histories."""
     if isinstance(rhs, Recurrence):
         return to_pairs([array((rhs.size + 1, *in_ranges(g))) for g in rhs.carried], Product)
     return array(in_ranges(rhs.gens))
 
 
 def statement_terms(program: Program) -> Iterator[tuple[str, Term]]:
-    """Each statement's variable and its right-hand side as a term over the variables before it."""
+    """Yield each statement's variable, with its right-hand side as a term over the earlier variables."""
     variables: dict[str, Term] = {}
     for statement in program.statements:
-        yield statement.name, term_of(statement.rhs, variables)
+        yield statement.name, rhs_to_term(statement.rhs, variables)
         variables[statement.name] = Var(statement.name, type_of(statement.rhs))
 
 
 def output_term(output: Output, variables: Mapping[str, Term]) -> Term:
-    """The output as nested pairs of those terms for the variables."""
+    """Convert an output tree to nested pairs of terms."""
     return map_output(variables.__getitem__, Pair, output)
 
 
-def term_of(rhs: Rhs, variables: Mapping[str, Term]) -> Term:
-    """The right-hand side over those terms for the variables that it reads."""
+def rhs_to_term(rhs: Rhs, variables: Mapping[str, Term]) -> Term:
+    """Convert a right-hand side to a term, given terms for the variables that it reads."""
     match rhs:
         case Input(parameter, type_, path, _):
             e: Term = Var(parameter, type_)
@@ -372,7 +374,7 @@ def term_of(rhs: Rhs, variables: Mapping[str, Term]) -> Term:
 
 
 def _loop_term(rhs: Recurrence, variables: Mapping[str, Term]) -> Term:
-    """A loop whose body reads the variables outside."""
+    """Convert a loop to a term whose body reads the outer variables."""
     starts = tuple([variables[x] for x in rhs.starts])
     turn = Affine.of(rhs.index)
     read = {f"r{j}": entry(variables[x], turn) for j, x in enumerate(rhs.rows)}
@@ -387,12 +389,12 @@ def _loop_term(rhs: Recurrence, variables: Mapping[str, Term]) -> Term:
 
 
 def to_term(program: Program) -> Term:
-    """The program as a term of the core language, with which its meaning and cost are defined."""
+    """Convert a program to a term of the core language, which defines its meaning and cost."""
     variables: dict[str, Term] = {}
     bindings: list[tuple[str, Term]] = []
     taken = {s.rhs.parameter for s in program.statements if isinstance(s.rhs, Input)}
     for statement in program.statements:
-        value = term_of(statement.rhs, variables)
+        value = rhs_to_term(statement.rhs, variables)
         if isinstance(statement.rhs, Input):
             variables[statement.name] = value
         else:
@@ -405,14 +407,14 @@ def to_term(program: Program) -> Term:
 
 
 def substitute_indices(program: Program, indices: Mapping[str, Affine]) -> Program:
-    """The program with free index names replaced, which none of its own are."""
+    """Replace free index names in a program. None of them may be bound in it."""
     statements = tuple(
-        [replace(s, rhs=_rhs_substituted(s.rhs, indices)) for s in program.statements]
+        [replace(s, rhs=_substitute_in_rhs(s.rhs, indices)) for s in program.statements]
     )
     return Program(statements, program.output)
 
 
-def _rhs_substituted(rhs: Rhs, indices: Mapping[str, Affine]) -> Rhs:
+def _substitute_in_rhs(rhs: Rhs, indices: Mapping[str, Affine]) -> Rhs:
     match rhs:
         case Constant(binders, Affine() as value):
             return Constant(binders, value.substitute(indices))

@@ -21,15 +21,16 @@ def print_python(
     names: Mapping[str, str] | None = None,
     taken: frozenset[str] = frozenset(),
 ) -> str:
-    """The right side of a statement as Python; nothing where it has no short one. Conditions that
-    always hold at these sizes are left out.
+    """Print the right-hand side of a statement as Python; "" where it has no short form.
+
+    Conditions that always hold at these sizes are left out.
 
     Args:
-        words: what a user writes for sizes.
-        around: the variables of the loops that stand around it already, over its first generators.
-        names: what SSA variables are called; what is computed and has no name has no short form then. Without it they are
-            called as they are.
-        taken: names that are no loop's variables here.
+        words: the user's names for sizes.
+        around: the variables of the enclosing loops, which run over the first generators.
+        names: the user's names for SSA variables; a computed variable without one has no short form. None: print their own
+            names.
+        taken: names that loop variables must not have.
     """
     spelt = {
         s.name: s.rhs.parameter

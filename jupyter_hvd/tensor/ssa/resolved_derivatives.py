@@ -13,7 +13,7 @@ from .simplify import simplify
 
 
 def resolve_markers(program: Program) -> Program:
-    """`tangent(x, w)` as 0, `stopped(x)` and what else is one of its arguments as that, simplified."""
+    """Replace `tangent(x, w)` by 0, and `stopped(x)` and the like by their argument; then simplify."""
     found = _resolve_plain(program)
     return program if found == program else simplify(found)
 
@@ -29,28 +29,29 @@ def _marker_value(rhs: Rhs) -> Rhs:
             return replace(rhs, body=_resolve_plain(rhs.body))
         case Map() if rhs.function.name == "tangent":
             return Constant(rhs.gens, 0)
-        case Map() if (k := _same_as(rhs.function)) is not None:
+        case Map() if (k := _find_returned_argument(rhs.function)) is not None:
             factor = Factor(rhs.arguments[k], pointwise(rhs.gens))
             return Contraction(rhs.gens, (), rhs.mask, (factor,))
     return rhs
 
 
 def resolve_markers_in_term(e: Term) -> Term:
-    """As `resolve_markers`, of a term: without those primitives and what only they needed. Nothing else is simplified, so that
-    the cost of what was written is counted.
+    """Resolve markers in a term, and drop what only they needed.
+
+    Nothing else is simplified, so that the cost counted is that of the source program.
     """
     found = _remaining_term(e, frozenset())
     return e if found is None else found
 
 
 def _remaining_term(e: Term, nothing: frozenset[str]) -> Term | None:
-    """What is left of a term; None where that is nothing, as of the variables in `nothing`."""
+    """Return the term without markers; None where it is zero, as the variables in `nothing` are."""
     match e:
         case Var(x) if x in nothing:
             return None
         case Call(f) if f.name == "tangent":
             return None
-        case Call(f, arguments) if (k := _same_as(f)) is not None:
+        case Call(f, arguments) if (k := _find_returned_argument(f)) is not None:
             return _remaining_term(arguments[k], nothing)
         case Let(x, value, body):
             bound = _remaining_term(value, nothing)
@@ -72,8 +73,8 @@ def _zero_or_term(e: Term) -> Term:
     return Const(0) if e.type == REAL else e
 
 
-def _same_as(f: Function) -> int | None:
-    """The place of the argument that a primitive gives back."""
+def _find_returned_argument(f: Function) -> int | None:
+    """Return the position of the argument that a marker primitive returns; None for any other primitive."""
     if f.name == "stopped":
         return 0
     if isinstance(f.body, Var):

@@ -35,9 +35,7 @@ from .program import (
 
 @dataclass(frozen=True)
 class Rewriting:
-    """A cheaper way: the statement that it is about, the one that it would compute first, and the
-    whole program so written.
-    """
+    """A possible rewriting: the statement it replaces, the statement that it computes first, and the full rewritten program."""
 
     kind: Literal["outside", "factored", "reassociated"]
     statement: Statement
@@ -46,7 +44,7 @@ class Rewriting:
 
 
 def find_rewritings(program: Program) -> Iterator[Rewriting]:
-    """Every one-step rewriting of a program; whether it pays is for its cost to say."""
+    """Yield every one-step rewriting of a program, whether or not it lowers the cost."""
     defined = {s.name: s for s in program.statements}
     readers = Counter(x for s in program.statements for x in operands(s.rhs))
     readers.update(flatten_output(program.output))
@@ -71,7 +69,7 @@ def find_rewritings(program: Program) -> Iterator[Rewriting]:
 
 
 def find_dependences(program: Program) -> dict[str, frozenset[str]]:
-    """The generators that each variable's entries differ by."""
+    """Return, for each variable, the generators on which its entries depend."""
     found: dict[str, frozenset[str]] = {}
     gens = {s.name: [g for g, _ in s.rhs.gens] for s in program.statements}
     for s in program.statements:
@@ -105,7 +103,7 @@ def _dependences_at(
 
 
 def _replace_statement(program: Program, statement: Statement, *made: tuple[str, Rhs]) -> Program:
-    """The program with some statements in place of one; the last takes its name."""
+    """Replace a statement by several; the last gets its name."""
     statements: list[Statement] = []
     for s in program.statements:
         if s.name == statement.name:
@@ -116,7 +114,7 @@ def _replace_statement(program: Program, statement: Statement, *made: tuple[str,
 
 
 def _hoist_invariant(program: Program, statement: Statement, idle: Binders) -> Rewriting:
-    """`⊞i. e ⇝ let t = e in ⊞i. t`, for an e without i."""
+    """Rewrite `⊞i. e ⇝ let t = e in ⊞i. t`, for an `e` without i."""
     rhs = statement.rhs
     zero = {index: Affine.of(0) for index, _ in idle}
     kept = tuple(g for g in rhs.gens if g not in idle)
@@ -150,7 +148,7 @@ def _hoist_invariant(program: Program, statement: Statement, idle: Binders) -> R
 def _factor_sum(
     program: Program, statement: Statement, rhs: Contraction, k: int
 ) -> Rewriting | None:
-    """`Σ i. a·x[i] ⇝ a·Σ i. x[i]`."""
+    """Rewrite `Σ i. a·x[i] ⇝ a·Σ i. x[i]`."""
     constant, summed = rhs.factors[k], rhs.factors[1 - k]
     outside = frozenset[str]().union(*(a.names for a in constant.indices))
     inner = tuple(s for s in rhs.sums if s[0] not in outside)
@@ -175,7 +173,7 @@ def _factor_sum(
 def _reassociate_sums(
     program: Program, statement: Statement, rhs: Contraction, k: int, source: Contraction, j: int
 ) -> Rewriting | None:
-    """`Σ j. (Σ k. a[k]·b[k,j])·c[j] ⇝ Σ k. a[k]·(Σ j. b[k,j]·c[j])`."""
+    """Rewrite `Σ j. (Σ k. a[k]·b[k,j])·c[j] ⇝ Σ k. a[k]·(Σ j. b[k,j]·c[j])`."""
     read, third = rhs.factors[k], rhs.factors[1 - k]
     at = dict(zip((g for g, _ in source.gens), read.indices, strict=True))
     renamed = number_binders("t", in_ranges(source.sums))

@@ -33,7 +33,7 @@ from .program import (
     operands,
     pointwise,
     rename,
-    renamed_output,
+    rename_output,
     support,
     with_masks,
 )
@@ -53,11 +53,11 @@ def _simplify_once(program: Program) -> Program:
         builder.origin = statement.origin
         rhs = simplify_rhs(rename(statement.rhs, names), builder)
         names[statement.name] = rhs if isinstance(rhs, str) else builder.add_statement(rhs)
-    return remove_dead_code(builder.build_program(renamed_output(program.output, names)))
+    return remove_dead_code(builder.build_program(rename_output(program.output, names)))
 
 
 def simplify_rhs(rhs: Rhs, builder: Builder) -> Rhs | str:
-    """A simpler right-hand side with the same meaning, or the variable that it equals."""
+    """Return a simpler right-hand side with the same meaning, or the variable that it equals."""
     match rhs:
         case Addition():
             return _simplify_addition(rhs, builder)
@@ -72,10 +72,12 @@ def simplify_rhs(rhs: Rhs, builder: Builder) -> Rhs | str:
 
 
 def _simplify_loop(rhs: Recurrence, builder: Builder) -> Rhs:
-    """The loop with a simpler body, which takes what it reads at the iteration's index alone as rows, and of
-    what it reads at places that are the same in every iteration only that.
+    """Simplify a loop's body, and pass it less.
+
+    Arrays that it reads only at the iteration's index become rows; of arrays that it reads at fixed indices, it gets the
+    entries at these indices only.
     """
-    rhs = replace(rhs, body=simplify(_with_constants(rhs, builder)))
+    rhs = replace(rhs, body=simplify(_inline_constants(rhs, builder)))
     rhs = replace(rhs, body=drop_range_masks(rhs.body, (Binder(rhs.index, rhs.size),)))
     statements = list(rhs.body.statements)
     inputs = {s.name: s.rhs for s in statements if isinstance(s.rhs, Input)}
@@ -126,8 +128,8 @@ def _simplify_loop(rhs: Recurrence, builder: Builder) -> Rhs:
     return replace_body(rhs, body, {**arguments, **parts})
 
 
-def _with_constants(rhs: Recurrence, builder: Builder) -> Program:
-    """The body, what it takes from outside that is a constant put in place."""
+def _inline_constants(rhs: Recurrence, builder: Builder) -> Program:
+    """Inline the constants that a loop's body takes as parameters."""
     outside = {p: builder.defined[x] for p, x in rhs.arguments.items() if p[0] != "s"}
 
     def put_read(read: Rhs) -> Rhs:
@@ -141,7 +143,7 @@ def _with_constants(rhs: Recurrence, builder: Builder) -> Program:
 
 
 def drop_range_masks(program: Program, turns: Binders) -> Program:
-    """The program without what its masks say of the ranges of the iterations that it is in."""
+    """Remove the conditions from a program's masks that follow from the ranges of the enclosing iterations."""
 
     def drop_ranges(p: Predicate, binders: Binders) -> Predicate:
         return sets.simplify(p, (*turns, *binders)) if p.names & {*index_names(turns)} else p
@@ -184,7 +186,7 @@ def _view_rhs(binders: Binders, p: Predicate, name: str) -> Contraction:
 
 
 def _support_at(operand: Rhs, indices: tuple[Affine, ...]) -> Predicate:
-    """The operand's support at these indices, where that is a plain conjunction."""
+    """Return the operand's support at these indices, if it is a plain conjunction."""
     known = support(operand)
     plain = Compare | predicates.Related
     if not all(isinstance(part, plain) for part in conjuncts(known)):
@@ -216,8 +218,9 @@ def _simplify_contraction(rhs: Contraction, builder: Builder) -> Rhs | str:
 def _solve_equalities(
     summed: Binders, mask: Predicate, factors: tuple[Factor, ...]
 ) -> tuple[Binders, Predicate, tuple[Factor, ...]]:
-    """`Σi. [i=a ∧ q]·e ⇝ [0≤a<n ∧ q[i↦a]]·e[i↦a]` for every sum that equalities of the mask
-    determine: the equations are solved first, and then put in at once.
+    """Rewrite `Σi. [i=a ∧ q]·e ⇝ [0≤a<n ∧ q[i↦a]]·e[i↦a]` for every sum that an equality in the mask determines.
+
+    All equations are solved first, and then substituted at once.
     """
     equations = [p.difference for p in conjuncts(mask) if isinstance(p, Compare) and p.op == "="]
     found: dict[str, Affine] = {}
@@ -264,7 +267,7 @@ def _compose_reads(
 
 
 def _fold_constants(factors: tuple[Factor, ...], builder: Builder) -> tuple[Factor, ...]:
-    """`c0·c1` as one constant, `1·e = e`; and `c0·(c1·e)` as `(c0·c1)·e`."""
+    """Fold `c0·c1` to one constant, `1·e` to `e`, and `c0·(c1·e)` to `(c0·c1)·e`."""
     if len(factors) < 2:
         return factors
     constants = [f for f in factors if isinstance(builder.defined[f.name], Constant)]
@@ -311,9 +314,7 @@ def _fuse_products(program: Program) -> Program:
 
 
 def _is_injective(factor: Factor, rhs: Contraction) -> bool:
-    """Whether different generators and sums read different entries: each of them is itself a
-    place of the read.
-    """
+    """Whether different values of generators and summed indices read different entries: each is itself an index of the read."""
     places = {a.name for a in factor.indices}
     return all(index in places for index, _ in (*rhs.gens, *rhs.sums))
 

@@ -19,7 +19,7 @@ from ...derivative.primitives import NUMPY
 from ...language.affine import Affine
 from ...language.errors import TensorError
 from ...language.pairs import Form, Laid, field_names, to_pairs
-from ...language.predicates import fresh, own_name
+from ...language.predicates import fresh, reserve_generated_names
 from ...language.predicates import substitute as at_values
 from ...language.terms import (
     At,
@@ -668,13 +668,17 @@ class Tracer(Selections):
         read = [p for p in self.parameters if p.name in term.variables]
         names = term.names | term.variables
         sized = [p for p in self.parameters if size_names(p.type) & names]
-        of_sizes = {own_name(p.name) for p in self.parameters if isinstance(p.type, Integer)}
+        of_sizes = {
+            reserve_generated_names(p.name) for p in self.parameters if isinstance(p.type, Integer)
+        }
         known = frozenset[str]().union(*(size_names(p.type) for p in self.parameters), of_sizes)
         scalars = {p.name for p in read if p.type == REAL}
         if term.variables != scalars or not term.names - term.variables <= known:
             return None
         integers = [
-            p for p in self.parameters if own_name(p.name) in names and isinstance(p.type, Integer)
+            p
+            for p in self.parameters
+            if reserve_generated_names(p.name) in names and isinstance(p.type, Integer)
         ]
         given = tuple(dict.fromkeys([*read, *sized, *integers]))
         if any(p.name not in self.argument_values for p in given):
@@ -709,7 +713,7 @@ class Tracer(Selections):
         """The axis of a parameter that a size is of, or the integer that it is; None where there is none."""
         for name, type_, _ in self.parameters:
             own = self._reference_of_parameter(name)
-            if isinstance(type_, Integer) and own_name(name) == size:
+            if isinstance(type_, Integer) and reserve_generated_names(name) == size:
                 return own, None
             dims = type_.dims if isinstance(type_, Relation | IndexArray) else ()
             dims = dimensions(type_) if isinstance(type_, Array) else dims
@@ -1022,7 +1026,7 @@ class Tracer(Selections):
             if argument is None:
                 argument = self._argument_outside(references[x], arguments)
             if isinstance(type_, Integer):
-                sizes[own_name(x)] = self.affine(argument, f"`{x}`")
+                sizes[reserve_generated_names(x)] = self.affine(argument, f"`{x}`")
             elif isinstance(argument, Data):
                 if argument.name != x:
                     raise self.error(

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from ...language.affine import Affine
 from ...language.errors import TensorError
-from ...language.predicates import TRUE, Predicate, compare, conj, exists, own_name
+from ...language.predicates import TRUE, Predicate, compare, conj, exists, reserve_generated_names
 from ...language.terms import Binder, Gen, Sum, Term, guard, lets
 from ...language.types import REAL, Array, TupleSet
 from ..tracers import (
@@ -333,7 +333,7 @@ class Loops(Integers):
         """
         bounds, between = self._enclosing(bounds)
         start, length, step = self._range(bounds)
-        index = self.name(own_name(name))
+        index = self.name(reserve_generated_names(name))
         self.spelt[index] = name
         meaning = start + Affine.of(index) * step
         outer = {i: n for i, n in self.binders if ragged or i not in self.sizing}

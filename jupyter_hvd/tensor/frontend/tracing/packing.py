@@ -13,7 +13,7 @@ from ...language.affine import Affine
 from ...language.errors import Place, TensorError
 from ...language.function import Function, find_function
 from ...language.pairs import Laid, to_pairs
-from ...language.predicates import FALSE, TRUE, Predicate, conj, fresh, own_name
+from ...language.predicates import FALSE, TRUE, Predicate, conj, fresh, reserve_generated_names
 from ...language.terms import (
     Add,
     At,
@@ -394,8 +394,8 @@ class Packing:
         size = a.name if (a := affine_of(value)) is not None else None
         if size is not None and size in self.nameless and not self.binders:
             self.nameless.remove(size)
-            if own_name(name) not in self.reserved:
-                raise SizeNamed(size, own_name(name))
+            if reserve_generated_names(name) not in self.reserved:
+                raise SizeNamed(size, reserve_generated_names(name))
         if isinstance(value, tuple):
             parts = tuple(self._bind(f"{name}_{j}", part) for j, part in enumerate(value))
             return value.with_parts(parts) if isinstance(value, Laid) else parts
