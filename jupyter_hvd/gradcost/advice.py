@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..tensor.cost.formula import Counted, Formula, cost_formula_of, cost_formulas, count_operations
+from ..tensor.cost.formula import Counted, Formula, cost_formulas, count_operations, sum_counts
 from ..tensor.cost.statements import Sizes
 from ..tensor.derivative.reverse import adjoint
 from ..tensor.derivative.transforms import real_parameters
@@ -157,7 +157,7 @@ def _costs_as_written(subject: Subject) -> dict[tuple[str, int], tuple[Place, Fo
                 line = origin.place.filename, origin.place.line
                 first.setdefault(line, origin.place)
                 operation.count_in(counted.setdefault(line, {}))
-    return {line: (first[line], cost_formula_of(own)) for line, own in counted.items()}
+    return {line: (first[line], sum_counts(own)) for line, own in counted.items()}
 
 
 def _costlier_lines(adviser: Adviser, sizes: Sizes, locate: Locate) -> Iterator[Advice]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..tensor import TensorError, TensorFunction
-from ..tensor.cost.formula import piece_at
+from ..tensor.cost.formula import select_region
 from ..tensor.frontend.signature import declared
 from .templates import render_html
 from .unresolved_names import unresolved_names
@@ -47,7 +47,7 @@ def make_card(function: TensorFunction) -> Card:
     return Card(
         name,
         f"{name}({inside}) → {instance.function.body.type}",
-        format_formula(formula if sizes is None else piece_at(formula, sizes)),
+        format_formula(formula if sizes is None else select_region(formula, sizes)),
         str(formula),
         _card_state(function),
         True,

@@ -14,7 +14,7 @@ from string import ascii_lowercase
 from typing import Literal, get_args
 
 from ..tensor import TensorError
-from ..tensor.cost.formula import Formula, piece_at, rename_sizes
+from ..tensor.cost.formula import Formula, rename_sizes, select_region
 from ..tensor.cost.statements import Line, ProgramCosts, Sizes
 from ..tensor.language.errors import Place
 from ..tensor.measure import Growth
@@ -360,7 +360,7 @@ def make_report(
 def spell_formulas(subject: Subject, sizes: Sizes, linked: bool) -> Spell:
     """How formulas read at these sizes, where equal ones have one name."""
     tied = {n: s.names[0] for s in subject.size_sliders(linked) for n in s.names}
-    return lambda formula: format_formula(rename_sizes(piece_at(formula, sizes), tied))
+    return lambda formula: format_formula(rename_sizes(select_region(formula, sizes), tied))
 
 
 def _adjoint_ratio(subject: Subject, primal: Figure, adjoint: Figure, sizes: Sizes) -> Ratio:

@@ -11,10 +11,10 @@ from itertools import combinations, product
 from typing import Any
 
 from ..tensor import TensorError, TensorFunction
-from ..tensor.cost.counting import Data
+from ..tensor.cost.counting import RelationData
 from ..tensor.cost.evaluator import Evaluator
 from ..tensor.cost.statements import ProgramCosts, Sizes
-from ..tensor.cost.stored_values import Kept, stored_values
+from ..tensor.cost.stored_values import StoredValues, list_stored_values
 from ..tensor.frontend.bounds import reads, undecided
 from ..tensor.instance import Instance
 from ..tensor.language.affine import Affine
@@ -113,7 +113,7 @@ class Subject:
     def differentiated(self) -> ProgramCosts:
         """The value as its derivative sees it, by which that is bounded: with how largest entries share it."""
         whole = self.instance.traced.function
-        return ProgramCosts(whole, self.instance.ssa) if self.instance.says_how else self.value
+        return ProgramCosts(whole, self.instance.ssa) if self.instance.has_markers else self.value
 
     @cached_property
     def forward(self) -> ProgramCosts:
@@ -124,25 +124,25 @@ class Subject:
         return _instance_costs(self.adjoint_instance)
 
     @cached_property
-    def kept(self) -> tuple[Kept, ...]:
+    def kept(self) -> tuple[StoredValues, ...]:
         """What the gradient keeps of the iterations of its loops; of a gradient's own gradient, it is not told."""
         loops = any(isinstance(line.rhs, Recurrence) for line in self.value.lines)
         if not loops or isinstance(self.function, DerivedFunction):
             return ()
         derive = self.function.grad if self.is_scalar else self.function.vjp
         carried = derive(*self.wrt, checkpoint=True).derived_from(self.instance)
-        return stored_values(self.adjoint, _instance_costs(carried))
+        return list_stored_values(self.adjoint, _instance_costs(carried))
 
     @cached_property
     def evaluate(self) -> Evaluator:
         return Evaluator(self.data)
 
     @cached_property
-    def data(self) -> dict[str, Data]:
+    def data(self) -> dict[str, RelationData]:
         if self.arguments is None:
             return {}
         return {
-            x: Data.of(t, self.arguments[x])
+            x: RelationData.of(t, self.arguments[x])
             for x, t, _ in self.instance.parameters
             if isinstance(t, Relation | IndexArray | TupleSet)
         }

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-from .calls import Before, Call, compiled, is_distinguished_by_entries
+from .calls import Call, PreviousCalls, compiled, is_distinguished_by_entries
 from .cost.formula import Formula, cost_formula
 from .cost.model import Cost
 from .debugging import run_in_python
@@ -33,7 +33,7 @@ Captured = tuple[Any, ...]  # what a function takes from outside, hashable
 
 
 class NoDefault:
-    """The default of a parameter that has none, behind others that have one: Python's signatures allow for no such thing."""
+    """Marks a parameter without a default that follows parameters with one, which Python's signatures do not allow."""
 
     def __repr__(self) -> str:
         return "<needed>"
@@ -43,11 +43,10 @@ NEEDED = NoDefault()
 
 
 class CalledFunction(ABC):
-    """A function of the tensor language, called like the Python function that it was.
+    """A function of the tensor language, called like the Python function that it was made from.
 
-    Programs and costs are known as soon as types are: at once where every parameter is
-    annotated, from the first call otherwise. Written and derived functions differ in how their
-    types give an instance.
+    Programs and costs are known when types are: at once where every parameter is annotated, otherwise from the first call.
+    Source functions and derivatives differ in how they make an instance from types.
     """
 
     def __init__(self, name: str, parameters: inspect.Signature) -> None:
@@ -61,7 +60,7 @@ class CalledFunction(ABC):
         self._annotated = {
             x: signature.declared(x, p.annotation) for x, p in parameters.parameters.items()
         }
-        self._before = Before()
+        self._before = PreviousCalls()
         self._last: Instance | None = None
         self._shards: Along = ()
         self.last_sizes: dict[str, int] | None = None
@@ -74,7 +73,7 @@ class CalledFunction(ABC):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """A copy with calls of its own; what it was made from does not change."""
         made = copy.copy(self)
-        made._before = Before()
+        made._before = PreviousCalls()
         return made
 
     def __repr__(self) -> str:
@@ -82,21 +81,24 @@ class CalledFunction(ABC):
 
     @abstractmethod
     def at(self, types: Mapping[str, Parameter]) -> Instance:
-        """The instance at given parameter types, sizes named as they are there."""
+        """Return the instance at given parameter types, with sizes named as in these types."""
 
     @abstractmethod
     def _resolve(self, arguments: Mapping[str, Any] | None) -> Instance:
-        """The instance for these arguments; for None, at the annotated types."""
+        """Return the instance for these arguments; for None, at the annotated types."""
 
     @abstractmethod
     def captured(self, within: frozenset[CalledFunction | Helper] = frozenset()) -> Captured:
-        """The values from outside that its programs depend on, its own and those of the tensor
-        functions that it calls, but for those that it is called `within`.
+        """Return the values of outer variables on which its programs depend, including those of the tensor functions that it
+        calls.
+
+        Args:
+            within: functions that are being examined already, so that recursion ends.
         """
 
     @abstractmethod
     def references(self) -> Mapping[Reference, str]:
-        """The arrays from outside that its programs read, and the names of the parameters that they are."""
+        """Return the outer arrays that its programs read, and the names of the parameters that they become."""
 
     @abstractmethod
     def __tensor_inline__(self, tracer: Any, args: Any, kwargs: Any) -> Any:
@@ -123,41 +125,42 @@ class CalledFunction(ABC):
 
         As `__call__`, without the conversion of unexpected exceptions to TensorError.
         """
-        complete = self._laid_out(self._order_arguments(args, kwargs))
+        complete = self._lay_out_arguments(self._order_arguments(args, kwargs))
         passed = len(args), *kwargs  # what is not passed is a constant
         outside = self.captured(), *passed
-        extended = self._with_outside(complete)
+        extended = self._append_outer_arrays(complete)
         known = None if extended is None else self._before.find(extended, outside)
         if known is None:
             call = self._checked(args, kwargs)
-            run, arrays = call.prepared(self._shards)
+            run, arrays = call.compile_kernel(self._shards)
             found = run.on(arrays)
-            extended = self._with_outside(complete)
+            extended = self._append_outer_arrays(complete)
             outside = self.captured(), *passed  # the call may have met some of it
             if extended is not None:
                 names = (*self._names, *self.references().values())
-                self._before.keep(extended, outside, call, run, names)
+                self._before.store(extended, outside, call, run, names)
             return from_pairs(found, call.instance.layout)
         assert extended is not None
         self._last, self.last_sizes = known.instance, known.sizes
         return from_pairs(known.run(*known.operands(extended)), known.instance.layout)
 
     def debug(self, *args: Any, **kwargs: Any) -> Any:
-        """The result of the Python function itself on NumPy copies of the arguments, so that `print` and breakpoints work in it
-        and in the tensor functions that it calls. Then what a call checks is checked: raises TensorError where types or sizes
-        do not fit, a read is out of range, or the function is a derivative.
+        """Run the Python function itself on NumPy copies of the arguments, so that `print` and breakpoints work in it.
+
+        The same holds in the tensor functions that it calls. Then the checks of a call are made: raises TensorError where
+        types or
+        sizes do not fit, a read is out of range, or the function is a derivative.
         """
         result = run_in_python(self.python, args, kwargs)
         self._checked(args, kwargs)
         return result
 
     def interpret(self, *args: Any, **kwargs: Any) -> Any:
-        """The result by the reference evaluator: slow, straight from the semantics, exact on
-        fractions.
+        """Compute the result with the reference evaluator: slow, directly from the semantics, exact on fractions.
 
-        Arrays come as NumPy arrays; an array of tuples comes as a tuple of arrays.
+        Arrays are returned as NumPy arrays; an array of tuples as a tuple of arrays.
         """
-        return self._checked(args, kwargs).interpreted()
+        return self._checked(args, kwargs).interpret_call()
 
     def cost(self, *args: Any, **kwargs: Any) -> Cost:
         """Count the additions, multiplications and calls of `program` exactly for these arguments.
@@ -174,8 +177,9 @@ class CalledFunction(ABC):
         cancelled: Callable[[], bool] | None = None,
         **kwargs: Any,
     ) -> Profile:
-        """Where operations, bytes and time of a call with these arguments go, statement by
-        statement. Raises `ProfileCancelledError` once `cancelled()` is true.
+        """Measure where operations, bytes and time of a call with these arguments go, statement by statement.
+
+        Raises `ProfileCancelledError` once `cancelled()` is true.
         """
         return self._checked(args, kwargs).profile(repeats, progress, cancelled)
 
@@ -197,7 +201,7 @@ class CalledFunction(ABC):
             message = "a function that is divided among devices is not tuned"
             raise TensorError(message, "tune the function itself")
         found = self._checked(args, kwargs).tune(repeats, progress, cancelled)
-        self._before = Before()
+        self._before = PreviousCalls()
         return found
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
@@ -208,7 +212,9 @@ class CalledFunction(ABC):
         return self.specialised(*args, **kwargs).plan()
 
     def _checked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        """As `_at`, where every read is in range; TensorError where one is not, or something fails that nobody foresaw."""
+        """Return the call as `_at` does, and check its reads. Raises TensorError where one is out of range or an unexpected
+        error occurs.
+        """
         try:
             call = self._at(args, kwargs)
             call.check()
@@ -219,15 +225,13 @@ class CalledFunction(ABC):
         return call
 
     def _at(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        """As `specialised`, and these are the types and sizes that are shown from now on."""
+        """Return the call for these arguments, and show its types and sizes from now on."""
         call = self.specialised(*args, **kwargs)
         self._last, self.last_sizes = call.instance, call.sizes
         return call
 
     def specialised(self, *args: Any, **kwargs: Any) -> Call:
-        """The instance for these arguments, the arguments by name, and their sizes; nothing is
-        computed.
-        """
+        """Return the instance for these arguments, the arguments by name, and their sizes; nothing is computed."""
         arguments = self._bind(args, kwargs)
         passed = self.__signature__.bind(*args, **kwargs).arguments.keys()
         left = ((x, value) for x, value in arguments.items() if x not in passed)
@@ -254,9 +258,10 @@ class CalledFunction(ABC):
         rest = [kwargs.get(x, y) for x, y in zip(left, self._defaults[n:], strict=True)]
         return None if any(value is NEEDED for value in rest) else (*args, *rest)
 
-    def _with_outside(self, complete: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
-        """Arguments, and behind them the arrays from outside, as they are now; None where one of them is gone. An array that is
-        made of one argument, by whose entries calls are told apart, is None.
+    def _append_outer_arrays(self, complete: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+        """Append the current outer arrays to the arguments; None where one of them is gone.
+
+        An array made from one argument, whose entries already distinguish calls, is given as None.
         """
         references = self.references()
         if complete is None or not references:
@@ -270,11 +275,11 @@ class CalledFunction(ABC):
             return None
         return tuple(found)
 
-    def _laid_out(self, complete: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
-        """Arguments with tuples and arrays in the place of lists, dictionaries and the like."""
+    def _lay_out_arguments(self, complete: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+        """Convert lists, dictionaries and the like in the arguments to tuples and arrays."""
         if complete is None or not any(map(has_parts, complete)):
             return complete
-        return tuple(map(self.laid, self._names, complete))
+        return tuple(map(self.lay_out_argument, self._names, complete))
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -286,23 +291,24 @@ class CalledFunction(ABC):
             if value is NEEDED:
                 message = f"{self.__name__}{self.__signature__}: missing a required argument: '{x}'"
                 raise TensorError(message)
-        return {x: self.laid(x, value) for x, value in bound.arguments.items()}
+        return {x: self.lay_out_argument(x, value) for x, value in bound.arguments.items()}
 
-    def laid(self, parameter: str, value: Any) -> Any:
-        """An argument as tuples and arrays; for a parameter that is declared an array a list is one."""
+    def lay_out_argument(self, parameter: str, value: Any) -> Any:
+        """Convert an argument to tuples and arrays; a list is an array if the parameter is declared as one."""
         return lay_out(value) if self._annotated[parameter] is None else convert_number_list(value)
 
     # Programs
 
     @property
     def has_types(self) -> bool:
-        """Whether a call has given it types; annotations may, too."""
+        """Whether its types are known, from a call or from annotations."""
         return self._last is not None
 
     @property
     def instance(self) -> Instance:
-        """At the types of the last call, or of the annotations before any call. Raises TensorError
-        where neither gives them.
+        """The instance at the types of the last call, or of the annotations before any call.
+
+        Raises TensorError where neither gives them.
         """
         if self._last is None:
             self._last = self._resolve(None)
@@ -310,7 +316,7 @@ class CalledFunction(ABC):
 
     @property
     def compiled(self) -> int:
-        """For how many sizes it is compiled at the types of the last call."""
+        """The number of size combinations for which it is compiled, at the types of the last call."""
         return compiled.count(self.instance)
 
     @property
@@ -325,15 +331,15 @@ class CalledFunction(ABC):
 
     @property
     def python(self) -> Callable[..., Any]:
-        """The Python function as written. Raises TensorError where there is none."""
+        """The source function in Python. Raises TensorError where there is none."""
         raise TensorError(
             f"`{self.__name__}` is derived, not written in Python", "print `.program` instead"
         )
 
     @property
     def jax(self) -> Callable[..., Any]:
-        """The function as JAX sees it, to compose with `jax.jit`, `jax.vmap` and the like: this one, whose signature
-        tells JAX where a parameter stands that is static.
+        """The function for JAX, to compose with `jax.jit`, `jax.vmap` and the like. Its signature shows which parameters are
+        static.
         """
         return self
 
@@ -350,7 +356,7 @@ class CalledFunction(ABC):
         if index in dict(self._shards):
             raise TensorError(f"`{index}` is divided already", "name another index")
         made = copy.copy(self)
-        made._shards, made._before = (*self._shards, (index, devices)), Before()
+        made._shards, made._before = (*self._shards, (index, devices)), PreviousCalls()
         return made
 
     def cost_formula(self) -> Formula:

@@ -8,7 +8,7 @@ from weakref import ref
 
 import numpy as np
 
-from .cost.counting import Data, cost_at
+from .cost.counting import RelationData, cost_at
 from .cost.model import Cost, interface_size
 from .frontend.bounds import check_call, undecided
 from .frontend.signature import environment
@@ -17,7 +17,7 @@ from .instance import Instance
 from .language.depth import deep_recursion
 from .language.pairs import from_pairs, struct_of_arrays
 from .language.types import IndexArray, Relation, TupleSet
-from .memo import Kept
+from .memo import Memo
 from .reference.evaluate import evaluate
 
 if TYPE_CHECKING:
@@ -39,8 +39,9 @@ MANY = 256  # calls of a function that are known again
 
 
 class Call(NamedTuple):
-    """The instance for some arguments, these by name, their sizes, and those of them that are constants of the program: the
-    defaults of parameters that nothing was passed for.
+    """One call: the instance for its arguments, the arguments by name, their sizes, and the constants.
+
+    The constants are the defaults of parameters for which nothing was passed.
     """
 
     instance: Instance
@@ -54,8 +55,8 @@ class Call(NamedTuple):
         check(self.instance, self.arguments, self.sizes)
 
     @deep_recursion()
-    def prepared(self, along: Along) -> tuple[Ready, tuple[Any, ...]]:
-        """The compiled JAX kernel, and the arrays to run it on."""
+    def compile_kernel(self, along: Along) -> tuple[Ready, tuple[Any, ...]]:
+        """Return the compiled JAX kernel, and the arrays to run it on."""
         at = _key(self.sizes)
         prepare = (
             _sharded(self.instance, at, along)
@@ -65,8 +66,8 @@ class Call(NamedTuple):
         return prepare(tuple(self.arguments.values()))
 
     @deep_recursion()
-    def interpreted(self) -> Any:
-        """The result by the reference evaluator, laid out as the program returned it."""
+    def interpret_call(self) -> Any:
+        """Compute the result with the reference evaluator, in the layout that the program returned."""
         env = environment(self.instance.parameters, self.arguments, self.sizes)
         value = evaluate(self.instance.function.body, env)
         pairs = struct_of_arrays(value, self.instance.type)
@@ -74,23 +75,23 @@ class Call(NamedTuple):
 
     @deep_recursion()
     def cost(self) -> Cost:
-        """The exact operation counts."""
+        """Count the operations exactly."""
         given = ((x, t, self.arguments[x]) for x, t, _ in self.instance.parameters)
-        data = {x: Data.of(t, value) for x, t, value in given if isinstance(t, RELATIONS)}
+        data = {x: RelationData.of(t, value) for x, t, value in given if isinstance(t, RELATIONS)}
         function = self.instance.function
         found = cost_at(function.body, self.sizes, data)
         return found + Cost(interface=interface_size(function, self.sizes))
 
     @deep_recursion()
     def profile(self, *options: Any) -> Profile:
-        """Where operations, bytes and time go."""
+        """Measure where operations, bytes and time go."""
         from .jax.profile import profile
 
         return profile(self.instance, self.sizes, self.arguments, *options)
 
     @deep_recursion()
     def tune(self, *options: Any) -> Tuning:
-        """Which kernel is the fastest."""
+        """Find the fastest kernel."""
         from .jax.backend import kernel, tuned
 
         made = kernel(self.instance, self.sizes, self.constants)
@@ -98,15 +99,15 @@ class Call(NamedTuple):
 
     @deep_recursion()
     def plan(self) -> Plan:
-        """How it is computed."""
+        """Return the plan of the kernel."""
         from .jax.backend import kernel, planned
 
         made = kernel(self.instance, self.sizes, self.constants)
         return planned(made, tuple(self.arguments.values()))
 
 
-class Known(NamedTuple):
-    """What a call found out: its instance and sizes, and the function that it ran."""
+class CachedCall(NamedTuple):
+    """The result of preparing a call: its instance, its sizes, and the compiled function."""
 
     instance: Instance
     sizes: dict[str, int]
@@ -117,7 +118,7 @@ class Known(NamedTuple):
     made: tuple[tuple[int, Any], ...]  # what was made of the entries of others, by position
 
     def operands(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What it runs on."""
+        """Return the arrays on which the compiled function runs."""
         if self.order is None:
             return arguments
         found: Sequence[Any] = arguments
@@ -128,33 +129,35 @@ class Known(NamedTuple):
         return tuple([found[k] for k in self.order])
 
 
-class Same(NamedTuple):
-    """An argument that counts by identity, by its position; of a set that may change, with what it held."""
+class ArgumentIdentity(NamedTuple):
+    """An argument that is compared by identity, with its position; a set, which may change, also with its contents."""
 
     position: int
     value: ref[Any]
     held: frozenset[Any] | None
 
     @staticmethod
-    def of(position: int, value: Any, forget: Callable[[Any], None]) -> Same:
-        """Such an argument; `forget` is called when it is no more."""
+    def of(position: int, value: Any, forget: Callable[[Any], None]) -> ArgumentIdentity:
+        """Make the identity of an argument. `forget` is called when the argument is freed."""
         held = frozenset(value) if isinstance(value, set) else None
-        return Same(position, ref(value, forget), held)
+        return ArgumentIdentity(position, ref(value, forget), held)
 
     def holds(self, arguments: tuple[Any, ...]) -> bool:
-        """Whether it is the same in another call."""
+        """Whether another call has the same argument."""
         value = arguments[self.position]
         return self.value() is value and (self.held is None or self.held == value)
 
 
 def is_distinguished_by_entries(value: Any) -> bool:
-    """Whether calls with such an argument are told apart by its entries: an array of integers or booleans that is not large."""
+    """Whether calls are distinguished by this argument's entries: a small array of integers or booleans."""
     return type(value) is np.ndarray and value.dtype.kind in "iub" and value.nbytes <= SMALL
 
 
-def _entries_apart(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], Hashable]:
-    """The arguments without NumPy's arrays of integers and booleans that are not large; and the entries of these, on which
-    the checks of a call and its kernel depend.
+def _split_off_entries(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], Hashable]:
+    """Split off the entries of small NumPy arrays of integers and booleans, on which a call's checks and kernel depend.
+
+    Returns:
+        the arguments without these arrays, and their entries.
     """
     if np.ndarray not in {*map(type, arguments)}:
         return arguments, ()
@@ -167,30 +170,30 @@ def _entries_apart(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], Hashabl
     return tuple(others), tuple(entries)
 
 
-class Before:
-    """The calls of a function so far: one like them is neither checked nor planned again.
+class PreviousCalls:
+    """The earlier calls of a function. A call equal to one of them is neither checked nor planned again.
 
-    Like is one with arrays of floats of the same types, the same JAX arrays of integers and
-    booleans, which no one can change, NumPy arrays of these with the same entries, the same sets with the same tuples, and
-    the same values from outside. No array and no set of the caller's is kept alive; of NumPy's small arrays of integers and
-    booleans there are copies on the device.
+    Calls are equal if they have float arrays of the same types, the same JAX arrays of integers and booleans (which are
+    immutable), NumPy arrays of these with the same entries, the same sets with the same tuples, and the same outer values.
+    No
+    array or set of the caller is kept alive; small NumPy arrays of integers and booleans are copied to the device.
     """
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, tuple[Known, tuple[Same, ...]]] = {}
+        self._known: dict[Hashable, tuple[CachedCall, tuple[ArgumentIdentity, ...]]] = {}
         self._lasting: Callable[..., Any]  # JAX's side of it, once there is a call
 
-    def find(self, arguments: tuple[Any, ...], outside: Hashable) -> Known | None:
-        """What such a call found out; None where there was none."""
+    def find(self, arguments: tuple[Any, ...], outside: Hashable) -> CachedCall | None:
+        """Return what an equal call has prepared; None where there was none."""
         if not self._known:
             return None
-        others, entries = _entries_apart(arguments)
+        others, entries = _split_off_entries(arguments)
         known = self._known.get((self._lasting(others)[0], entries, outside))
         if known is None:
             return None
         return known[0] if all(same.holds(arguments) for same in known[1]) else None
 
-    def keep(
+    def store(
         self,
         arguments: tuple[Any, ...],
         outside: Hashable,
@@ -198,11 +201,11 @@ class Before:
         run: Ready,
         names: tuple[str, ...],
     ) -> None:
-        """Remember a call, where it can be told whether its arguments, which have these names, have changed."""
+        """Store a call, if a change of its arguments can be detected. `names` are the names of the arguments."""
         from .jax.arguments import lasting
 
         self._lasting = lasting
-        others, entries = _entries_apart(arguments)
+        others, entries = _split_off_entries(arguments)
         what, relations = lasting(others)
         if what is None:
             return
@@ -220,34 +223,37 @@ class Before:
             if others[k] is None and call.arguments[names[k]] is not None
         )
         in_order = order == tuple(range(len(arguments))) and not made
-        known = Known(call.instance, call.sizes, run.kept(), None if in_order else order, made)
-        self._known[key] = known, tuple(Same.of(k, arguments[k], forget) for k in relations)
+        known = CachedCall(call.instance, call.sizes, run.kept(), None if in_order else order, made)
+        self._known[key] = (
+            known,
+            tuple(ArgumentIdentity.of(k, arguments[k], forget) for k in relations),
+        )
 
 
 def check(instance: Instance, arguments: Arguments, sizes: Sizes) -> None:
     """Raise TensorError where a read of the call is out of range."""
-    pending = _undecided(instance, _key(sizes))
+    pending = _find_undecided_reads(instance, _key(sizes))
     check_call(instance.checked, pending, instance.parameters, arguments, sizes)
 
 
-@Kept
+@Memo
 def compiled(instance: Instance, sizes: Key, constants: Constants) -> Prepare:
-    """The compiled functions at given sizes."""
+    """Return the compiled functions at given sizes."""
     from .jax.backend import compiled
 
     return compiled(instance, dict(sizes), constants)
 
 
-@Kept
+@Memo
 def _sharded(instance: Instance, sizes: Key, along: Along) -> Prepare:
     from .jax.backend import sharded
 
     return sharded(instance, dict(sizes), along)
 
 
-@Kept
-def _undecided(instance: Instance, sizes: Key) -> tuple[Access, ...]:
-    """The reads that only data can show in range."""
+@Memo
+def _find_undecided_reads(instance: Instance, sizes: Key) -> tuple[Access, ...]:
+    """Return the reads of which only the data show whether they are in range."""
     return undecided(instance.checked, dict(sizes))
 
 

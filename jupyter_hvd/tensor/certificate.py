@@ -38,7 +38,7 @@ ROWS = "$J ≤ ρ·$D ≤ {}·ρ·$, ρ entries being what a value depends on at
 
 
 class Differentiable(Protocol):
-    """What is needed of a tensor function."""
+    """The interface of a tensor function that certification needs."""
 
     __name__: str
     last_sizes: dict[str, int] | None
@@ -53,7 +53,7 @@ class Differentiable(Protocol):
 
 @dataclass(frozen=True)
 class Point:
-    """One choice of sizes: operations by count, the cost in reals of (6.53) with them, and the seconds of a call."""
+    """One choice of sizes: the operation counts, with the cost in reals (6.53), and the seconds of a call."""
 
     sizes: dict[str, int]
     value_operations: int
@@ -66,7 +66,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Kernel:
-    """Value and gradient, compiled at the largest sizes: the bytes that it needs, XLA's estimate of its operations."""
+    """The compiled value and gradient at the largest sizes: its memory in bytes, and XLA's estimate of its operations."""
 
     bytes: int
     xla_flops: float | None
@@ -74,10 +74,10 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What value and gradient cost. `str` of it is for people, `json()` for programs.
+    """The cost of value and gradient. `str` prints it for people, `json()` for programs.
 
-    `gradient` is of value and gradient together, everywhere. Exponents are slopes of operations or seconds against sizes, which
-    grow in proportion to one another, on logarithmic axes; None, with the reason in `not_measured`, where they cannot be known.
+    `gradient` always stands for value and gradient together. Exponents are slopes of operations or seconds against sizes, on
+    logarithmic axes, where all sizes grow in proportion; None, with the reason in `not_measured`, where they are unknown.
     """
 
     function: str
@@ -95,7 +95,7 @@ class Certificate:
     jax: str
 
     def json(self) -> str:
-        """All of it, as one JSON object."""
+        """Return all figures as one JSON object."""
         return json.dumps(asdict(self), ensure_ascii=False, indent=2)
 
     def __str__(self) -> str:
@@ -147,7 +147,7 @@ def certify(
     import jax
 
     instance, both = function.instance, function.value_and_grad(*wrt)
-    start, growing, given = _starting(function, ", ".join(map(repr, wrt)), sizes, given)
+    start, growing, given = _choose_start(function, ", ".join(map(repr, wrt)), sizes, given)
     formulas = cost_formula(instance.function), cost_formula(both.instance.function)
 
     def point(factor: int) -> Point | None:
@@ -155,7 +155,7 @@ def certify(
         entries = sum(interface_size(i.function, at) for i in (instance, both.instance))
         if factor > 1 and entries > LARGE:
             return None
-        return _point((function, both), formulas, at, given)
+        return _measure_point((function, both), formulas, at, given)
 
     points = measure_doubled(point, lambda p: not growing or p.gradient_seconds > LONG)
     why = None if growing else "growth: every size is that of an array that was given"
@@ -170,7 +170,7 @@ def certify(
         wrt=wrt,
         value_cost=str(formulas[0]),
         gradient_cost=str(formulas[1]),
-        theorem=(LOOPS if loops else PAPER) + (SHARED if instance.says_how else ""),
+        theorem=(LOOPS if loops else PAPER) + (SHARED if instance.has_markers else ""),
         largest_ratio=max(p.gradient_io / max(1, p.value_io) for p in points),
         points=tuple(points),
         operations_exponents=counted if growing else None,
@@ -183,7 +183,7 @@ def certify(
 
 
 class SparseDerivative(Protocol):
-    """What is needed of a sparse Jacobian; `base` is the function that it is of."""
+    """The interface of a sparse Jacobian that certification needs; `base` is the function that it differentiates."""
 
     __name__: str
     wrt: str
@@ -199,7 +199,7 @@ class SparseDerivative(Protocol):
 
 @dataclass(frozen=True)
 class JacobianPoint:
-    """One choice of sizes: the operations of a Jacobian and of the function by count, and the seconds of its values."""
+    """One choice of sizes: the operation counts of the Jacobian and of the function, and the seconds for the values."""
 
     sizes: dict[str, int]
     cost: JacobianCost
@@ -209,9 +209,10 @@ class JacobianPoint:
 
 @dataclass(frozen=True)
 class JacobianCertificate:
-    """What a sparse Jacobian costs. `str` of it is for people, `json()` for programs.
+    """The cost of a sparse Jacobian. `str` prints it for people, `json()` for programs.
 
-    `exponents` are slopes of operations and of seconds against entries on logarithmic axes; None where too few sizes say.
+    `exponents` are slopes of operations and of seconds against the number of entries, on logarithmic axes; None where there
+    are too few points.
     """
 
     function: str
@@ -222,7 +223,7 @@ class JacobianCertificate:
     theorem: str
 
     def json(self) -> str:
-        """All of it, as one JSON object."""
+        """Return all figures as one JSON object."""
         return json.dumps(asdict(self), ensure_ascii=False, indent=2)
 
     def __str__(self) -> str:
@@ -252,7 +253,7 @@ def certify_jacobian(
     from .jax.timing import median
 
     function = jacobian.base
-    start, growing, given = _starting(function, repr(jacobian.wrt), sizes, given)
+    start, growing, given = _choose_start(function, repr(jacobian.wrt), sizes, given)
 
     def point(factor: int) -> JacobianPoint:
         at = _multiplied(start, growing, factor)
@@ -280,10 +281,10 @@ def certify_jacobian(
     )
 
 
-def _starting(
+def _choose_start(
     function: Any, names: str, sizes: Mapping[str, int] | None, given: Mapping[str, Any]
 ) -> tuple[dict[str, int], frozenset[str], dict[str, Any]]:
-    """The sizes to begin with, those that grow, and the data that stay. Raises TensorError where either is missing."""
+    """Return the initial sizes, those that grow, and the constant data. Raises TensorError where either is missing."""
     instance = function.instance
     start = dict(sizes or function.last_sizes or {})
     relations = {x for x, t, _ in instance.parameters if not isinstance(t, Real | Array | Product)}
@@ -319,13 +320,13 @@ def _arguments(
     return random_arguments(instance, sizes, given) | dict(given)
 
 
-def _point(
+def _measure_point(
     functions: tuple[Differentiable, Differentiable],
     formulas: tuple[Formula, Formula],
     sizes: dict[str, int],
     given: Mapping[str, Any],
 ) -> Point:
-    """Of a function, and of its value and gradient."""
+    """Measure a function, and its value and gradient, at some sizes."""
     from .jax.timing import median
 
     instances = [function.instance for function in functions]

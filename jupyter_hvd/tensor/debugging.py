@@ -15,13 +15,13 @@ _in_python: ContextVar[bool] = ContextVar("_in_python", default=False)
 
 
 def runs_in_python() -> bool:
-    """Whether tensor functions run as Python functions now."""
+    """Whether tensor functions currently run as Python functions."""
     return _in_python.get()
 
 
 @contextmanager
 def running_in_python() -> Iterator[None]:
-    """Tensor functions, those that are called by others too, run as Python functions."""
+    """Run tensor functions as Python functions within the block, including those called by others."""
     before = _in_python.set(True)
     try:
         yield
@@ -32,26 +32,26 @@ def running_in_python() -> Iterator[None]:
 def run_in_python(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Any:
-    """What a Python function gives for arguments whose arrays are copied to NumPy, so that it cannot change the caller's."""
+    """Run a Python function on arguments whose arrays are copied to NumPy, so that it cannot change the caller's."""
     with running_in_python():
-        return function(*map(copied_to_numpy, args), **copied_to_numpy(dict(kwargs)))
+        return function(*map(copy_to_numpy, args), **copy_to_numpy(dict(kwargs)))
 
 
-def copied_to_numpy(value: Any) -> Any:
-    """A value with NumPy copies in the place of its arrays: of those in lists, tuples, dictionaries and dataclasses, too."""
+def copy_to_numpy(value: Any) -> Any:
+    """Replace the arrays in a value by NumPy copies, also those in lists, tuples, dictionaries and dataclasses."""
     if isinstance(value, np.ndarray):
         return value.copy()
     if getattr(value, "shape", None) is not None and hasattr(value, "__array__"):
         return np.array(value)
     if isinstance(value, dict):
-        return {key: copied_to_numpy(part) for key, part in value.items()}
+        return {key: copy_to_numpy(part) for key, part in value.items()}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*map(copied_to_numpy, value))
+        return type(value)(*map(copy_to_numpy, value))
     if type(value) in (list, tuple):
-        return type(value)(map(copied_to_numpy, value))
+        return type(value)(map(copy_to_numpy, value))
     if is_dataclass(value) and not isinstance(value, type):
         made = copy.copy(value)
         for field in fields(value):
-            object.__setattr__(made, field.name, copied_to_numpy(getattr(value, field.name)))
+            object.__setattr__(made, field.name, copy_to_numpy(getattr(value, field.name)))
         return made
     return value

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from .called_function import CalledFunction, Captured
-from .calls import Before
+from .calls import PreviousCalls
 from .debugging import runs_in_python
 from .frontend import signature
 from .frontend.bounds import counted_from_the_end
@@ -39,8 +39,8 @@ from .pickling import (
     Source,
     fill,
     is_importable,
+    read_source,
     restored,
-    source_of,
     values_in_body,
     values_in_signature,
 )
@@ -72,7 +72,7 @@ def tensor(function: Callable[..., Any]) -> TensorFunction | TensorMethod:
 
 
 def warn_of_debugging(name: str, places: Sequence[Place]) -> None:
-    """Warn that a compiled call leaves out what prints, at the first such statement."""
+    """Warn, at the first statement that prints, that a compiled call does not run it."""
     for place in places[:1]:
         message = f"compiled calls of `{name}` leave this out; `{name}.debug(…)` runs it"
         warnings.warn_explicit(message, UserWarning, place.filename, place.line)
@@ -80,7 +80,7 @@ def warn_of_debugging(name: str, places: Sequence[Place]) -> None:
 
 @dataclass(frozen=True)
 class Named:
-    """An instance, and the types that it is traced for: those of its parameters, and of such as are no tensors."""
+    """An instance, and the types for which it was traced: those of its tensor parameters, and of the others."""
 
     parameters: tuple[Parameter, ...]
     instance: Instance
@@ -121,7 +121,7 @@ class WrittenFunction(TensorFunction):
             raise PicklingError("a function with a derivative of its own is pickled by its module")
         if function.__code__.co_name == LAMBDA:
             raise PicklingError("a tensor function that is a lambda cannot be pickled: use `def`")
-        given = source_of(function), values_in_signature(function), self._shards
+        given = read_source(function), values_in_signature(function), self._shards
         return _restored, given, values_in_body(function), None, None, _fill
 
     def derivative(self, rule: Callable[..., Any], *, check: bool = True) -> Callable[..., Any]:
@@ -141,11 +141,11 @@ class WrittenFunction(TensorFunction):
         )
         self._traced.cache_clear()
         self._named.cache_clear()
-        self._before, self._last, self._made, self._seen = Before(), None, {}, None
+        self._before, self._last, self._made, self._seen = PreviousCalls(), None, {}, None
         return rule
 
     def check_rule(self, arguments: Mapping[str, Any]) -> None:
-        """Raise TensorError where the derivative that a user has written is another than the body's, along one direction."""
+        """Compare a user-defined derivative with the body's along one direction. Raises TensorError where they differ."""
         if self._rule is None or not self._checks_rule:
             return
         call = self.specialised(**arguments)
@@ -183,7 +183,7 @@ class WrittenFunction(TensorFunction):
         return self._python
 
     def at(self, types: Mapping[str, Parameter]) -> Instance:
-        shapes = tuple(map(_shape_outside, self._outside))
+        shapes = tuple(map(_read_outer_shape, self._outside))
         return self._traced(tuple(types.values()), (*self.captured(), shapes))
 
     def _trace(self, types: tuple[Parameter, ...], _captured: Captured) -> Instance:
@@ -315,8 +315,8 @@ class WrittenFunction(TensorFunction):
         return tracer.no_list(tracer.inline(self.__name__, rewritten, bound))
 
 
-def _shape_outside(reference: Reference) -> tuple[int, ...]:
-    """The shape of an array from outside; none of what a call's arguments say."""
+def _read_outer_shape(reference: Reference) -> tuple[int, ...]:
+    """Return the shape of an outer array; None where the arguments of a call decide it."""
     if reference.surroundings is None:
         return ()
     with suppress(EndsDescendError):
@@ -339,20 +339,20 @@ def _key(value: Any, within: frozenset[CalledFunction | Helper]) -> Any:
     if isinstance(value, CalledFunction):
         return value, value.captured(within)
     if isinstance(value, MethodType):
-        return _key(value.__func__, within), _contents(value.__self__, DEPTH)
+        return _key(value.__func__, within), _snapshot_contents(value.__self__, DEPTH)
     if isinstance(value, functools.partial):
-        given = _contents(value.args, DEPTH), _contents(value.keywords, DEPTH)
+        given = _snapshot_contents(value.args, DEPTH), _snapshot_contents(value.keywords, DEPTH)
         return functools.partial, _key(value.func, within), given
     helper = helper_of(value)
     if helper is not None:
         inner = within | {helper}
         outside = () if helper in within else helper.captured()
         return value, tuple(_key(one, inner) for one in outside)
-    return _contents(value, DEPTH)
+    return _snapshot_contents(value, DEPTH)
 
 
 def _is_same_by_identity(value: Any) -> bool:
-    """Whether the same object is the same value."""
+    """Whether a value is immutable, so that the same object always has the same contents."""
     if isinstance(value, CalledFunction) or helper_of(value) is not None:
         return False
     if isinstance(value, MethodType | functools.partial):
@@ -364,8 +364,8 @@ def _is_array(value: Any) -> bool:
     return is_data(value) and not isinstance(value, set | frozenset)
 
 
-def _contents(value: Any, depth: int) -> Any:
-    """What a value holds: a list, a dict or an object of the user's own may hold something else at the next call."""
+def _snapshot_contents(value: Any, depth: int) -> Any:
+    """Return the contents of a value. A list, dictionary or user-defined object may have other contents at the next call."""
     kind = type(value)
     if kind in SETTLED:
         return kind, value
@@ -375,11 +375,11 @@ def _contents(value: Any, depth: int) -> Any:
     if isinstance(value, set | frozenset):
         return kind, frozenset(value)
     if depth and isinstance(value, Mapping):
-        return kind, tuple((x, _contents(part, depth - 1)) for x, part in value.items())
+        return kind, tuple((x, _snapshot_contents(part, depth - 1)) for x, part in value.items())
     if depth and isinstance(value, list | tuple):
-        return kind, tuple(_contents(part, depth - 1) for part in value)
+        return kind, tuple(_snapshot_contents(part, depth - 1) for part in value)
     if depth and hasattr(value, "__dict__") and not callable(value):
-        return kind, id(value), _contents(vars(value), depth - 1)
+        return kind, id(value), _snapshot_contents(vars(value), depth - 1)
     try:
         hash(value)
     except TypeError:

@@ -23,8 +23,9 @@ from .ssa.simplify import simplify
 
 @dataclass(frozen=True)
 class Primal:
-    """The function that a derivative is of, by which JAX's own way to compute it is found. `pulled` is None where it
-    is that function.
+    """The function whose derivative this is, so that JAX's own differentiation can be tried as a candidate.
+
+    `pulled` is None where it is that function itself.
     """
 
     function: Lambda
@@ -34,12 +35,11 @@ class Primal:
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """A tensor function at given types: its program, its Tensor SSA, and how its result is laid
-    out.
+    """A tensor function at given types: its program, its Tensor SSA, and the layout of its result.
 
-    `checked` is the function as written, whose reads and lookups are checked at each call: this
-    one, or the one that it is a derivative of. `derived` is the SSA of a derivative, and `base` what it is
-    the derivative of, where that says all about it.
+    `checked` is the source function whose reads and lookups are checked at each call: this one, or the one of which it is a
+    derivative. `derived` is the SSA of a derivative, and `base` the instance that it is the derivative of, where that
+    defines it completely.
     """
 
     parameters: tuple[Parameter, ...]
@@ -50,19 +50,19 @@ class Instance:
 
     @property
     def primal(self) -> Primal | None:
-        """The function by which it can be computed otherwise; None where it cannot."""
+        """The function from which JAX can compute the same result; None where it cannot."""
         return Primal(self.traced.function, self.ssa) if self.derived is None else self.base
 
     @cached_property
     @deep_recursion()
     def function(self) -> Lambda:
-        """The program of what is computed."""
+        """The program of the result."""
         whole = self.traced.function
         return replace(whole, body=resolve_markers_in_term(whole.body))
 
     @property
     def type(self) -> Type:
-        """Of the result, its arrays of tuples as the program has them."""
+        """The result's type, with arrays of tuples as in the program."""
         return self.function.body.type
 
     @property
@@ -70,14 +70,14 @@ class Instance:
         return self.traced.layout
 
     @property
-    def says_how(self) -> bool:
-        """Whether something in it is not computed, but says how to differentiate what is."""
+    def has_markers(self) -> bool:
+        """Whether it contains markers such as `stopped`, which only direct the differentiation."""
         return self.function != self.traced.function
 
     @cached_property
     @deep_recursion()
     def differentiable(self) -> Program:
-        """The Tensor SSA, simplified, with what says how to differentiate it."""
+        """The simplified Tensor SSA with the markers that direct differentiation."""
         if self.derived is not None:
             return self.derived
         places = {term: Origin(place=place) for term, place in self.traced.places.items()}
@@ -89,12 +89,12 @@ class Instance:
     @cached_property
     @deep_recursion()
     def ssa(self) -> Program:
-        """The Tensor SSA of what is computed."""
+        """The simplified Tensor SSA without markers."""
         return resolve_markers(self.differentiable)
 
     @cached_property
     @deep_recursion()
     def computed(self) -> Program:
-        """As `ssa`, with the bodies of array-level functions, where what is zero or not needed is not computed."""
+        """The Tensor SSA with the bodies of array-level functions inlined; what is zero or unused is dropped."""
         whole = expand_bodies(self.ssa)
         return whole if whole is self.ssa else simplify(whole)

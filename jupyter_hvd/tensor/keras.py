@@ -61,7 +61,7 @@ class TensorLoss(keras.losses.Loss):  # type: ignore[misc]
         return self.function.tf(**arguments)
 
     def _as_declared(self, y_true: Any) -> Any:
-        """The target, which Keras has made floats, as the function declares it."""
+        """Convert the target, which Keras has made floats, to the type that the function declares."""
         assert self.target is not None
         annotation = self.function.__signature__.parameters[self.target].annotation
         match declared(self.target, annotation):
@@ -82,7 +82,7 @@ class TensorLoss(keras.losses.Loss):  # type: ignore[misc]
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """Finds the function by its name, in a module that is there already: no file names what is to be imported."""
+        """Find the function by its name in a module that is imported already: a file must not name modules to import."""
         module, name = config["function"]
         function = getattr(sys.modules.get(module), name, None)
         if not isinstance(function, TensorFunction):

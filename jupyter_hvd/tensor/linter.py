@@ -26,8 +26,8 @@ Grow = Callable[[int], Sequence[Any]]
 
 
 @dataclass(frozen=True)
-class Step:
-    """One size: seconds of a call, and bytes beside the arguments, of the value and of it with its gradient."""
+class MeasuredSize:
+    """The measurements at one size: seconds of a call, and extra bytes, of the value and of value and gradient."""
 
     size: int
     value_seconds: float
@@ -37,15 +37,15 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Growth:
-    """What doubling one size does. Exponents are slopes on logarithmic axes; None, with the reason in `not_measured`, where they
-    cannot be known.
+class GradientGrowth:
+    """The growth of time and memory when one size is doubled.
 
-    `culprits` are the largest arrays that the gradient makes and the value does not: type, operation, line.
+    Exponents are slopes on logarithmic axes; None, with the reason in `not_measured`, where they are unknown. `culprits` are
+    the largest arrays that only the gradient creates: type, operation, line.
     """
 
     size: str
-    steps: tuple[Step, ...]
+    steps: tuple[MeasuredSize, ...]
     seconds_exponents: tuple[float, float] | None
     bytes_exponents: tuple[float, float] | None
     not_measured: str | None
@@ -53,13 +53,13 @@ class Growth:
 
     @property
     def slower(self) -> bool:
-        """Whether the seconds of the gradient grow faster than the function's."""
+        """Whether the gradient's time grows faster than the function's."""
         found = self.seconds_exponents
         return found is not None and found[1] - found[0] > MARGIN
 
     @property
     def larger(self) -> bool:
-        """Whether the bytes of the gradient grow faster than the function's, and than its arguments'."""
+        """Whether the gradient's memory grows faster than the function's, and than that of its arguments."""
         if self.bytes_exponents is None or self.steps[-1].gradient_bytes < MANY:
             return False
         value, gradient = self.bytes_exponents
@@ -94,21 +94,21 @@ class Growth:
 
 @dataclass(frozen=True)
 class Lint:
-    """What was found of a function. `str` of it is for people, `json()` for programs."""
+    """The findings about a function. `str` prints them for people, `json()` for programs."""
 
     function: str
     wrt: tuple[int, ...]
-    growths: tuple[Growth, ...]
+    growths: tuple[GradientGrowth, ...]
     device: str
     jax: str
 
     @property
-    def findings(self) -> tuple[Growth, ...]:
-        """The sizes with which the gradient grows faster than the function."""
+    def findings(self) -> tuple[GradientGrowth, ...]:
+        """The sizes with which the gradient's time or memory grows faster than the function's."""
         return tuple(g for g in self.growths if g.slower or g.larger)
 
     def json(self) -> str:
-        """All of it, as one JSON object."""
+        """Return all findings as one JSON object."""
         made = asdict(self)
         for written, growth in zip(made["growths"], self.growths, strict=True):
             written |= {"slower": growth.slower, "larger": growth.larger}
@@ -153,7 +153,7 @@ def lint(
     given = tuple(grow(start)) if grow is not None else arguments
     places = _places(given, wrt)
     shape = jax.eval_shape(
-        lambda *moved: function(*_with(given, places, moved)), *_at(given, places)
+        lambda *moved: function(*_replace_arguments(given, places, moved)), *_at(given, places)
     )
     if getattr(shape, "shape", None) != ():
         raise TensorError(
@@ -164,32 +164,33 @@ def lint(
         sizes = {"n": (start, lambda factor: tuple(grow(start * factor)))}
     else:
         sizes = {
-            name: (length, partial(_repeated, arguments, length))
-            for name, length in _sizes(function, arguments).items()
+            name: (length, partial(_repeat_axes, arguments, length))
+            for name, length in _find_sizes(function, arguments).items()
         }
     if not sizes:
         raise TensorError("no argument is an array that could grow", "give `grow=lambda n: (…)`")
-    growths = tuple(_growth(function, places, name, *size) for name, size in sizes.items())
+    growths = tuple(_measure_growth(function, places, name, *size) for name, size in sizes.items())
     device = str(jax.devices()[0].device_kind)
     return Lint(_name(function), places, growths, device, jax.__version__)
 
 
-def _growth(
+def _measure_growth(
     function: Callable[..., Any],
     places: tuple[int, ...],
     name: str,
     start: int,
     grown: Callable[[int], tuple[Any, ...]],
-) -> Growth:
+) -> GradientGrowth:
+    """Double one size until a call takes long, and fit the exponents."""
     import numpy as np
     from jax import tree_util
 
-    def step(factor: int) -> tuple[Step, tuple[str, ...]] | None:
+    def step(factor: int) -> tuple[MeasuredSize, tuple[str, ...]] | None:
         arguments = grown(factor)
         entries = sum(int(np.size(x)) for x in tree_util.tree_leaves(arguments))
         if factor > 1 and entries > LARGE:
             return None
-        found = _step(function, places, arguments, start * factor)
+        found = _measure_size(function, places, arguments, start * factor)
         if found is None and factor == 1:
             raise TensorError(
                 f"`{_name(function)}` takes more memory than there is", "begin with smaller arrays"
@@ -209,20 +210,20 @@ def _growth(
         if len(long) >= LEAST
         else "growth of seconds: calls are too short, or soon too long, to be compared"
     )
-    return Growth(name, steps, seconds, bytes_, why, culprits)
+    return GradientGrowth(name, steps, seconds, bytes_, why, culprits)
 
 
-def _step(
+def _measure_size(
     function: Callable[..., Any], places: tuple[int, ...], arguments: tuple[Any, ...], size: int
-) -> tuple[Step, tuple[str, ...]] | None:
-    """One size, and the arrays that the gradient alone makes; None where there is no memory for it."""
+) -> tuple[MeasuredSize, tuple[str, ...]] | None:
+    """Measure one size, and list the arrays that only the gradient creates; None where there is not enough memory."""
     import jax
 
     from .jax.memory import free_bytes, needed_bytes
     from .jax.timing import median
 
     def value(*moved: Any) -> Any:
-        return function(*_with(arguments, places, moved))
+        return function(*_replace_arguments(arguments, places, moved))
 
     both = jax.value_and_grad(value, tuple(range(len(places))))
     moved = jax.tree_util.tree_map(jax.numpy.asarray, _at(arguments, places))
@@ -233,41 +234,41 @@ def _step(
         if bytes_[-1] > free_bytes() // 2:
             return None
         seconds.append(median(partial(compiled, *moved), CALLS))
-    found = Step(size, seconds[0], seconds[1], bytes_[0], bytes_[1])
-    return found, _only_in_gradient(function, value, both, moved)
+    found = MeasuredSize(size, seconds[0], seconds[1], bytes_[0], bytes_[1])
+    return found, _list_gradient_arrays(function, value, both, moved)
 
 
-def _only_in_gradient(
+def _list_gradient_arrays(
     function: Callable[..., Any], value: Any, both: Any, moved: Sequence[Any]
 ) -> tuple[str, ...]:
-    """The largest arrays that a gradient makes, of types that the value makes none of."""
+    """Return the largest arrays that the gradient creates, of types of which the value creates none."""
     import jax
 
     source = inspect.getsourcefile(function) if inspect.isfunction(function) else None
-    known = {str(x.aval) for _, x in _made(jax.make_jaxpr(value)(*moved).jaxpr)}
+    known = {str(x.aval) for _, x in _iterate_created_arrays(jax.make_jaxpr(value)(*moved).jaxpr)}
     found: dict[str, tuple[int, str]] = {}
-    for equation, x in _made(jax.make_jaxpr(both)(*moved).jaxpr):
+    for equation, x in _iterate_created_arrays(jax.make_jaxpr(both)(*moved).jaxpr):
         type_, shape = str(x.aval), getattr(x.aval, "shape", ())
         if type_ not in known and math.prod(shape) * 8 > MANY:
-            line = _line(equation, source)
+            line = _find_source_line(equation, source)
             found.setdefault(type_, (math.prod(shape), f"{type_} by {equation.primitive}{line}"))
     return tuple(text for _, text in sorted(found.values(), reverse=True)[:3])
 
 
-def _made(jaxpr: Any) -> Iterator[tuple[Any, Any]]:
-    """Each array that is made, within loops and calls too, with what makes it."""
+def _iterate_created_arrays(jaxpr: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield each array that a jaxpr creates, also within loops and calls, with its equation."""
     for equation in jaxpr.eqns:
         for inner in equation.params.values():
             for part in inner if isinstance(inner, tuple | list) else (inner,):
                 closed = getattr(part, "jaxpr", part)
                 if hasattr(closed, "eqns"):
-                    yield from _made(closed)
+                    yield from _iterate_created_arrays(closed)
         for x in equation.outvars:
             yield equation, x
 
 
-def _line(equation: Any, source: str | None) -> str:
-    """The line of the function's own file that an operation came from."""
+def _find_source_line(equation: Any, source: str | None) -> str:
+    """Return the line, in the function's own file, of the operation."""
     traceback = getattr(equation.source_info, "traceback", None)
     for frame in getattr(traceback, "frames", ()):
         if source is not None and frame.file_name == source:
@@ -301,14 +302,16 @@ def _at(arguments: Sequence[Any], places: Sequence[int]) -> list[Any]:
     return [arguments[k] for k in places]
 
 
-def _with(arguments: Sequence[Any], places: Sequence[int], moved: Sequence[Any]) -> list[Any]:
-    """The arguments, those at some places replaced."""
+def _replace_arguments(
+    arguments: Sequence[Any], places: Sequence[int], moved: Sequence[Any]
+) -> list[Any]:
+    """Replace the arguments at some positions."""
     put = dict(zip(places, moved, strict=True))
     return [put.get(k, a) for k, a in enumerate(arguments)]
 
 
-def _sizes(function: Callable[..., Any], arguments: Sequence[Any]) -> dict[str, int]:
-    """The lengths of axes, each named by the first axis that is so long."""
+def _find_sizes(function: Callable[..., Any], arguments: Sequence[Any]) -> dict[str, int]:
+    """Return the lengths of axes, each named after the first axis of this length."""
     from jax import tree_util
 
     found: dict[int, str] = {}
@@ -329,8 +332,8 @@ def _names(function: Callable[..., Any], count: int) -> list[str]:
     return (names + [f"argument {k}" for k in range(count)][len(names) :])[:count]
 
 
-def _repeated(arguments: Sequence[Any], length: int, factor: int) -> tuple[Any, ...]:
-    """The arguments with every axis of a length so many times as long, the entries repeated."""
+def _repeat_axes(arguments: Sequence[Any], length: int, factor: int) -> tuple[Any, ...]:
+    """Repeat the entries along every axis of a length, `factor` times."""
     import numpy as np
     from jax import tree_util
 
@@ -347,4 +350,4 @@ def _name(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
-__all__ = ["Growth", "Lint", "Step", "lint"]
+__all__ = ["GradientGrowth", "Lint", "MeasuredSize", "lint"]

@@ -1,4 +1,4 @@
-"""How costs and times grow: measured at doubled sizes until a call is long, and fitted by a power of the size."""
+"""Measures costs and times at doubled sizes until a call takes long, and fits a power of the size."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Point = TypeVar("Point")
 
 @dataclass(frozen=True)
 class Growth:
-    """Seconds grow like the size to the power `exponent`, from the size `since` on."""
+    """Seconds grow in proportion to size ** `exponent`, from the size `since` on."""
 
     exponent: float
     since: int
@@ -37,14 +37,14 @@ class Growth:
 def measure_doubled(
     measure: Callable[[int], Point | None], is_long: Callable[[Point], bool]
 ) -> list[Point]:
-    """Measure at sizes multiplied by 1, 2, 4, ….
+    """Measure at sizes multiplied by 1, 2, 4, …
 
     Args:
-        measure: at a factor; None where that is too large.
+        measure: measures at a factor; returns None where that is too large.
         is_long: whether a point is the last.
 
     Raises:
-        TensorError: by `measure`, at the first factor; a later one ends the measurement.
+        TensorError: from `measure` at the first factor; at a later factor it ends the measurement.
     """
     points: list[Point] = []
     while not points or not is_long(points[-1]):
@@ -61,9 +61,9 @@ def measure_doubled(
 
 
 def fit_exponent(across: Sequence[float], up: Sequence[float]) -> float | None:
-    """The power of `across` that `up` grows by: the slope of a line on logarithmic axes, by least squares.
+    """Fit the power of `across` with which `up` grows: the slope of a least-squares line on logarithmic axes.
 
-    None where a number is not positive, or there are not two different ones across.
+    None where a number is not positive, or `across` has fewer than two distinct values.
     """
     if min((*across, *up), default=0) <= 0 or len({*across}) < 2:
         return None
@@ -73,7 +73,7 @@ def fit_exponent(across: Sequence[float], up: Sequence[float]) -> float | None:
 def fit_exponents(
     across: Sequence[float], pairs: Sequence[tuple[float, float]]
 ) -> tuple[float, float] | None:
-    """The exponents of two figures; None where `fit_exponent` knows one of them not, or too few points tell."""
+    """Fit the exponents of two figures; None where `fit_exponent` finds none, or there are too few points."""
     if len({*across}) < LEAST:
         return None
     first, second = (fit_exponent(across, up) for up in zip(*pairs, strict=True))
@@ -81,14 +81,15 @@ def fit_exponents(
 
 
 def fit_doubled(pairs: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
-    """The exponents of two figures, each at twice the sizes of those before, by the last of them."""
+    """Compute the exponents of two figures from their last two values, measured at sizes that differ by a factor of 2."""
     last = pairs[-MOST:]
     return fit_exponents([2.0**k for k in range(len(last))], last)
 
 
 def fit_growth(sizes: Sequence[int], seconds: Sequence[float]) -> Growth | None:
-    """How what exceeds a call's own time grows: a slope on logarithmic axes, from where on all times are mostly work. None
-    where these are too few, or lie on no line, as on a machine that does something else.
+    """Fit how the time beyond a call's fixed overhead grows, and from which size on times are mostly work.
+
+    None where there are too few of these times, or they lie on no line, as on a busy machine.
     """
     overhead = min(seconds)
     first = 1 + max(k for k, t in enumerate(seconds) if overhead > OVERHEAD * t)

@@ -11,9 +11,10 @@ K = ParamSpec("K")
 R = TypeVar("R")
 
 
-class Kept(Generic[T, K, R]):
-    """`make(of, *key)`, made once for each object and key. What it makes must not refer to the
-    object, which would then never go.
+class Memo(Generic[T, K, R]):
+    """Calls `make(of, *key)` once for each object and key, and stores the result while the object lives.
+
+    The result must not refer to the object, which would then never be freed.
     """
 
     def __init__(self, make: Callable[Concatenate[T, K], R]) -> None:
@@ -28,5 +29,5 @@ class Kept(Generic[T, K, R]):
         return made[key]
 
     def count(self, of: T) -> int:
-        """How many there are for an object."""
+        """Return the number of results stored for an object."""
         return len(self.made.get(of, ()))

@@ -16,7 +16,7 @@ CALLING = frozenset(("cost", "debug", "interpret", "plan", "profile", "specialis
 
 
 class TensorMethod:
-    """A tensor function whose first argument is an object; its derivatives are such, too."""
+    """A tensor function whose first argument is an object. Its derivatives are methods too."""
 
     def __init__(self, function: CalledFunction, owner: object) -> None:
         self.__func__, self.__self__ = function, owner

@@ -27,7 +27,7 @@ Keys = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class ParameterPath:
-    """A parameter, or, by attributes, keys and positions, a part of one."""
+    """A parameter, or a part of one reached by attributes, keys and positions."""
 
     root: str
     keys: Keys = ()
@@ -37,13 +37,13 @@ class ParameterPath:
 
     @property
     def word(self) -> str:
-        """A name for it: `params_w`."""
+        """A name for the part: `params_w`."""
         return "_".join(re.sub(r"\W+", "_", str(part)) for part in (self.root, *self.keys))
 
 
 @lru_cache(maxsize=1024)  # `f.grad("x")(…)` asks in each call
 def parse_path(text: str) -> ParameterPath | None:
-    """What `params.w`, `params["w"]`, `params[0].b` say; None for anything else."""
+    """Parse `params.w`, `params["w"]`, `params[0].b`; None for anything else."""
     try:
         node = ast.parse(text.strip(), mode="eval").body
     except SyntaxError:
@@ -67,23 +67,23 @@ def _written_key(key: str | int) -> str:
 
 @dataclass(frozen=True)
 class _Component:
-    """A component of a parameter, to which projections lead, as a parameter of its own."""
+    """A component of a parameter, reached by projections, as a separate parameter."""
 
     name: str
     of: Parameter
     projections: tuple[int, ...]
     parameter: Parameter
 
-    def separated(self, x: Input) -> Input:
-        """An input of the whole parameter as one of this, where it is a part of it."""
+    def split_off(self, x: Input) -> Input:
+        """Convert an input of the full parameter to one of the component, if it is part of it."""
         count = len(self.projections)
         if x.parameter != self.of.name or x.path[:count] != self.projections:
             return x
         own = cast("Type", self.parameter.type)
         return replace(x, parameter=self.name, type=own, path=x.path[count:])
 
-    def joined(self, x: Input) -> Input:
-        """An input of this as one of the whole parameter."""
+    def rejoin(self, x: Input) -> Input:
+        """Convert an input of the component to one of the full parameter."""
         if x.parameter != self.name:
             return x
         whole = cast("Type", self.of.type)
@@ -92,7 +92,7 @@ class _Component:
 
 @dataclass(frozen=True)
 class _WithParts:
-    """A function some of whose parameters' parts are parameters of their own."""
+    """A function with some components of its parameters as separate parameters."""
 
     parameters: tuple[Parameter, ...]
     type: Type
@@ -106,13 +106,13 @@ def derivative_by(
     paths: Sequence[ParameterPath],
     derive: Callable[[Differentiable, tuple[str, ...]], Derivative],
 ) -> Derivative:
-    """A derivative by parameters and parts of these.
+    """Differentiate by parameters and parts of them.
 
     Args:
-        outside: where the parameters come from that are parts of arguments, or no arguments.
+        outside: the origins of parameters that are parts of arguments, or are no arguments.
 
     Raises:
-        TensorError: a parameter has no such part; it names those that there are.
+        TensorError: a parameter has no such part; the message lists its parts.
     """
     if not any(path.keys for path in paths):
         return derive(of, tuple(path.root for path in paths))
@@ -120,17 +120,17 @@ def derivative_by(
     names: list[str] = []
     parts: dict[str, _Component] = {}
     for path in paths:
-        found = _array_outside(path, outside)
+        found = _find_outer_array(path, outside)
         if not path.keys or found is not None:
             names.append(found or path.root)
             continue
         if path.root not in parameters:
             raise _no_such_part(path, _paths_outside(path.root, outside))
-        part = _component(path, parameters[path.root])
+        part = _find_component(path, parameters[path.root])
         names.append(part.name)
         parts[part.name] = part
     each = parts.values()
-    program = _with_inputs(of.differentiable, [part.separated for part in each])
+    program = _change_inputs(of.differentiable, [part.split_off for part in each])
     own = (*of.parameters, *(part.parameter for part in each))
     made = derive(_WithParts(own, of.type, of.layout, program), tuple(names))
     words = {f"d{name}": f"d{path.word}" for name, path in zip(names, paths, strict=True)}
@@ -139,12 +139,12 @@ def derivative_by(
     def extra_named(x: Input) -> Input:
         return replace(x, parameter=words.get(x.parameter, x.parameter))
 
-    program = _with_inputs(made.program, [*(part.joined for part in each), extra_named])
+    program = _change_inputs(made.program, [*(part.rejoin for part in each), extra_named])
     return replace(made, program=program, extra=extra, pulled=None if parts else made.pulled)
 
 
-def _with_inputs(program: Program, changes: Sequence[Callable[[Input], Input]]) -> Program:
-    """The program with its inputs changed, those of loops' bodies apart, which have parameters of their own."""
+def _change_inputs(program: Program, changes: Sequence[Callable[[Input], Input]]) -> Program:
+    """Change a program's inputs, but not those of loops' bodies, which have separate parameters."""
 
     def changed(s: Statement) -> Statement:
         if not isinstance(s.rhs, Input):
@@ -154,14 +154,14 @@ def _with_inputs(program: Program, changes: Sequence[Callable[[Input], Input]]) 
     return replace(program, statements=tuple(map(changed, program.statements)))
 
 
-def _component(path: ParameterPath, parameter: Parameter) -> _Component:
-    """A part of a parameter."""
+def _find_component(path: ParameterPath, parameter: Parameter) -> _Component:
+    """Find the component of a parameter at a path."""
     projections: tuple[int, ...] = ()
     type_, layout = parameter.type, parameter.layout
     for key in path.keys:
         names = _keys_of(layout)
         if layout is None or key not in names:
-            raise _no_such_part(path, _paths_in(ParameterPath(path.root), parameter.layout))
+            raise _no_such_part(path, _list_paths(ParameterPath(path.root), parameter.layout))
         k, count = names.index(key), len(names)
         steps = (1,) * k + ((0,) if k < count - 1 else ())
         for step in steps:
@@ -179,17 +179,17 @@ def _keys_of(layout: Layout) -> Sequence[str | int]:
     return layout.form.names if isinstance(layout, Laid) and named else range(len(layout))
 
 
-def _paths_in(path: ParameterPath, layout: Layout) -> Iterator[ParameterPath]:
-    """The arrays and numbers in a parameter."""
+def _list_paths(path: ParameterPath, layout: Layout) -> Iterator[ParameterPath]:
+    """Yield the paths of the arrays and numbers in a parameter."""
     if layout is None:
         yield path
         return
     for key, inner in zip(_keys_of(layout), layout, strict=True):
-        yield from _paths_in(replace(path, keys=(*path.keys, key)), inner)
+        yield from _list_paths(replace(path, keys=(*path.keys, key)), inner)
 
 
-def _array_outside(path: ParameterPath, outside: Mapping[str, Reference]) -> str | None:
-    """The parameter that an array of a container is which is not a tensor."""
+def _find_outer_array(path: ParameterPath, outside: Mapping[str, Reference]) -> str | None:
+    """Return the parameter for an array in a container that is not itself a tensor."""
     return next((name for name, known in _arrays(path.root, outside) if known == path), None)
 
 

@@ -27,7 +27,7 @@ from weakref import WeakKeyDictionary
 
 @dataclass(frozen=True)
 class Source:
-    """A function as text: where it stands, what it is called, and with which `__future__` it was compiled."""
+    """The text of a function: its file and line, its name, and its `__future__` flags."""
 
     text: str
     first: int
@@ -39,7 +39,7 @@ class Source:
 
 
 def is_importable(value: Any) -> bool:
-    """Whether another process finds this object by its module and name."""
+    """Whether another process can import this object by its module and name."""
     found = sys.modules.get(value.__module__)
     if found is None or value.__module__ == "__main__":
         return False
@@ -48,8 +48,8 @@ def is_importable(value: Any) -> bool:
     return found is value
 
 
-def source_of(function: FunctionType) -> Source:
-    """The source of a function. Raises OSError where there is none."""
+def read_source(function: FunctionType) -> Source:
+    """Return the source of a function. Raises OSError where there is none."""
     lines, first = inspect.getsourcelines(function)
     code = function.__code__
     flags = code.co_flags & __future__.annotations.compiler_flag
@@ -60,8 +60,8 @@ def source_of(function: FunctionType) -> Source:
 
 
 def values_in_signature(function: FunctionType) -> dict[str, Any]:
-    """The values from outside that the defaults and the annotations of a function take."""
-    (node,) = ast.parse(source_of(function).text).body
+    """Return the outer values that a function's defaults and annotations use."""
+    (node,) = ast.parse(read_source(function).text).body
     assert isinstance(node, ast.FunctionDef)
     names = {x.id for x in ast.walk(node.args) if isinstance(x, ast.Name)}
     if node.returns is not None:
@@ -70,7 +70,7 @@ def values_in_signature(function: FunctionType) -> dict[str, Any]:
 
 
 def values_in_body(function: FunctionType) -> dict[str, Any]:
-    """The values from outside that a function takes when it runs."""
+    """Return the outer values that a function uses when it runs."""
     return _values(function, {*_globals(function.__code__), *function.__code__.co_freevars})
 
 
@@ -90,13 +90,13 @@ def _globals(code: CodeType) -> Iterator[str]:
 
 
 def restored(source: Source, given: dict[str, Any]) -> FunctionType:
-    """The function of a source, without its decorators; `given` are the values that its signature takes."""
+    """Compile a function from its source, without its decorators. `given` are the outer values of its signature."""
     tree = ast.parse(source.text)
     (node,) = tree.body
     assert isinstance(node, ast.FunctionDef)
     node.decorator_list = []
     ast.increment_lineno(tree, source.first - 1)
-    filename = _shown_as(source)
+    filename = _register_source(source)
     code = compile(tree, filename, "exec", source.flags, dont_inherit=True)
     namespace = {"__name__": source.module, "__builtins__": builtins, **given}
     exec(code, namespace)  # noqa: S102 - the user's own function
@@ -107,12 +107,12 @@ def restored(source: Source, given: dict[str, Any]) -> FunctionType:
 
 
 def fill(function: Any, values: dict[str, Any]) -> None:
-    """Give a restored function the values that it takes from outside; they may hold the function itself."""
+    """Set the outer values of a restored function. They may contain the function itself."""
     inspect.unwrap(function).__globals__.update(values)
 
 
-def _shown_as(source: Source) -> str:
-    """The name under which Python finds the source, which it then has in memory where there is no such file."""
+def _register_source(source: Source) -> str:
+    """Return the file name under which Python finds the source; without such a file, the source is registered in memory."""
     lines = source.text.splitlines(keepends=True)
     span = slice(source.first - 1, source.first - 1 + len(lines))
     known = linecache.getlines(source.filename)
@@ -141,7 +141,7 @@ def _portable(value: Any) -> Any:
 
 def _has_source(function: FunctionType) -> bool:
     try:
-        source = source_of(function)
+        source = read_source(function)
     except (OSError, TypeError):
         return False
     return source.text.lstrip().startswith(("def ", "@"))
@@ -157,12 +157,12 @@ class _Module:
 
 @dataclass(frozen=True, eq=False)
 class _Plain:
-    """A function of the user's own that a tensor function calls."""
+    """A user-defined function that a tensor function calls."""
 
     function: FunctionType
 
     def __reduce__(self) -> tuple[Any, ...]:
-        given = source_of(self.function), values_in_signature(self.function)
+        given = read_source(self.function), values_in_signature(self.function)
         return restored, given, values_in_body(self.function), None, None, fill
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..svg import draw_pattern
 from .called_function import CalledFunction
 from .calls import Call
-from .cost.counting import Data
+from .cost.counting import RelationData
 from .cost.patterns import (
     Sparsity,
     box_count,
@@ -57,7 +57,7 @@ MANY = 200
 
 
 class Coordinates(NamedTuple):
-    """A sparse matrix: the row, the column and the value of each entry, in row-major order, none twice."""
+    """A sparse matrix: row, column and value of each entry, in row-major order without duplicates."""
 
     rows: Any
     columns: Any
@@ -66,8 +66,10 @@ class Coordinates(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """The entries of a sparse matrix, in row-major order, none twice. Rows count the entries of the result, columns those
-    of the parameter, both as `numpy.ravel` does. Equal patterns of one Jacobian are the same object.
+    """The entries of a sparse matrix, in row-major order without duplicates.
+
+    Rows number the entries of the result, columns those of the parameter, both as `numpy.ravel` does. Equal patterns of one
+    Jacobian are the same object.
     """
 
     rows: Any
@@ -92,7 +94,7 @@ class Pattern:
 
     @functools.cached_property
     def by_columns(self) -> tuple[Any, Any, Any]:
-        """Of CSC the order of the values, `indices` and `indptr`."""
+        """For CSC: the order of the values, `indices` and `indptr`."""
         order = np.argsort(self.columns, kind="stable")
         starts = np.searchsorted(self.columns[order], np.arange(self.shape[1] + 1))
         kind = self.rows.dtype
@@ -107,9 +109,10 @@ def _read_only(array: Any, kind: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _Reading:
-    """The entries of a value at the points of an addend, as a part of the program of values: its position in what that
-    returns, the entry, the parameters and the size that say where the points are, and sizes that are the extents of the
-    value: kernels ask which size is above all entries of an index array.
+    """The entries of a value at the points of an addend, as a part of the program that computes values.
+
+    It holds its position in the program's result, the entry, the parameters and the size that define the points, and the
+    sizes that are the value's extents: kernels ask which size bounds all entries of an index array.
     """
 
     position: int
@@ -121,9 +124,11 @@ class _Reading:
 
 @dataclass(frozen=True, eq=False)
 class _Values:
-    """The program of the values that tangents are multiplied by: what it returns of whole arrays, by their names, which of
-    these are arguments, what it returns of entries at points, and how many arrays that is. `nodes` has the expression of each
-    addend's value, by tangent and number.
+    """The program of the values that tangents are multiplied by.
+
+    It holds the full arrays that the program returns, by name, and which of them are arguments; the entries that it returns
+    at
+    points; and the number of these arrays. `nodes` has the expression of each addend's value, by tangent and number.
     """
 
     instance: Instance | None
@@ -135,16 +140,17 @@ class _Values:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The variables that are read."""
+        """The variables that the program reads."""
         read = (r.entry.name for r in self.readings.values())
         return (*dict.fromkeys((*self.whole, *read)),)
 
 
 @dataclass(frozen=True, eq=False)
 class _Prepared:
-    """A pattern, and how its values are computed; densely where there is no plan. `places` and `sizes` are what the program of
-    values takes, which are the same in each call; where the plan makes the values, `inputs` are the parameters that it takes.
-    `ready` has the compiled programs of values by the types of numbers that they take.
+    """A pattern and the method to compute its values: a plan, or densely without one.
+
+    `places` and `sizes` are arguments of the program of values that do not change between calls; `inputs` are the parameters
+    that it takes if the plan computes the values. `ready` has the compiled programs, by the types of numbers that they take.
     """
 
     pattern: Pattern
@@ -157,8 +163,10 @@ class _Prepared:
 
 
 def check_room(call: Call, entries: int, smaller: Callable[[int], str]) -> None:
-    """Raise TensorError where a dense Jacobian of so many entries does not fit into memory; `smaller` says what to write
-    instead, in so many bytes.
+    """Raise TensorError where a dense Jacobian of `entries` entries does not fit into memory.
+
+    Args:
+        smaller: says what to write instead, given the available bytes.
     """
     from .jax.entries import floating, free_bytes
 
@@ -196,7 +204,7 @@ class SparseJacobian:
         self._linear = functools.cache(lambda instance: linearize_by(instance, wrt))
         self._sparsity = functools.cache(lambda instance: jacobian_sparsity(self._linear(instance)))
         self._values = functools.cache(
-            lambda instance: _values_of(instance, self._linear(instance))
+            lambda instance: _build_values_program(instance, self._linear(instance))
         )
         self._known: dict[Any, _Prepared] = {}
 
@@ -215,10 +223,12 @@ class SparseJacobian:
         """The Jacobian. Raises TensorError as the function does, and where it does not fit into memory."""
         call = self.base._checked(args, kwargs)
         prepared = self._prepared(call)
-        return laid_out(prepared.pattern, self._computed(call, prepared, args, kwargs), self.format)
+        return convert_format(
+            prepared.pattern, self._computed(call, prepared, args, kwargs), self.format
+        )
 
     def advice(self, arguments: Mapping[str, Any], sizes: Mapping[str, int], room: int) -> str:
-        """What to write where the dense array takes more than `room` bytes."""
+        """Say what to write instead where the dense array takes more than `room` bytes."""
         of, kind, names, options = self.made_by
         found = self._sparsity(self.base._resolve(arguments))
         count = entry_count(found, sizes)
@@ -249,13 +259,13 @@ class SparseJacobian:
         linear = self._linear(call.instance)
         if reason := explain_unstructured(self._sparsity(call.instance), call.sizes):
             raise TensorError(f"{self.__name__} is dense: {reason}", "see `.dense.cost`")
-        data = _data_of(call)
+        data = _select_pattern_data(call)
         made = build_stages(linear, call.sizes, data, free_bytes() / 2)
         return jacobian_cost(linear, made, call.sizes, data)
 
     @deep_recursion()
     def _prepared(self, call: Call) -> _Prepared:
-        data = _data_of(call)
+        data = _select_pattern_data(call)
         at, contents = (call.instance, tuple(sorted(call.sizes.items()))), _data_key(data)
         found = self._known.get((*at, *contents))
         if found is None:
@@ -265,7 +275,7 @@ class SparseJacobian:
             found = self._known[(*at, *kept)] = self._made(call, data)
         return found
 
-    def _made(self, call: Call, data: Mapping[str, Data]) -> _Prepared:
+    def _made(self, call: Call, data: Mapping[str, RelationData]) -> _Prepared:
         from .jax.entries import free_bytes, on_device
 
         linear, found = self._linear(call.instance), self._sparsity(call.instance)
@@ -288,7 +298,7 @@ class SparseJacobian:
         if made is None:
             if reason:
                 warnings.warn(f"{self.__name__}: {reason}, so it is computed densely", stacklevel=5)
-            return _Prepared(_enumerated(found, call.sizes, data, shape))
+            return _Prepared(_enumerate_pattern(found, call.sizes, data, shape))
         entries, m = made[-1].entries, len(found.rows)
         pattern = _pattern(
             entries.columns[:m],
@@ -297,7 +307,7 @@ class SparseJacobian:
             entries.shape[m:],
             entries.count,
         )
-        mirror = _mirror(pattern) if self.symmetric else None
+        mirror = _find_mirror_entries(pattern) if self.symmetric else None
         if mirror is not None:
             made = upper_half(made)
         values = self._values(call.instance)
@@ -353,8 +363,9 @@ class SparseJacobian:
 def _prepare_values(
     instance: Instance, call: Call, prepared: _Prepared, numbers: tuple[bool, Any]
 ) -> tuple[Ready, tuple[Any, ...]]:
-    """The compiled program of values for a call with these types of numbers, and the arrays to run it on. What decides the
-    pattern is the same in each call, so it is looked at once.
+    """Return the compiled program of values for a call with these types of numbers, and the arrays to run it on.
+
+    What decides the pattern is the same in each call, so it is looked at once.
     """
     from .jax.entries import is_traced
 
@@ -364,15 +375,17 @@ def _prepare_values(
         ready = prepared.ready[key]
         return ready, ready.operands([*arguments.values()])
     inner = Call(instance, arguments, {**call.sizes, **prepared.sizes}, call.constants)
-    ready, arrays = inner.prepared(())
+    ready, arrays = inner.compile_kernel(())
     if not is_traced(arrays):
         prepared.ready[key] = ready.with_tables_on_device()
     return ready, arrays
 
 
-def _mirror(pattern: Pattern) -> Any:
-    """The number, among the entries on and above the diagonal, of each entry of a symmetric pattern; None of another, since
-    structure may know a zero on one side of the diagonal alone.
+def _find_mirror_entries(pattern: Pattern) -> Any:
+    """Return, for each entry of a symmetric pattern, the number of its mirror image among the entries on and above the
+    diagonal.
+
+    None for any other pattern: structure may show a zero on one side of the diagonal only.
     """
     rows, columns = pattern.rows.astype(np.int64), pattern.columns.astype(np.int64)
     keys = rows * pattern.shape[1] + columns
@@ -434,9 +447,12 @@ def derivative_of(
     return getattr(function, kind)(*names, **options)
 
 
-def _values_of(instance: Instance, linear: Linearization) -> _Values:
-    """The program of the values that tangents are multiplied by. Of an array of several dimensions that is computed, which
-    may be as sparse as the Jacobian is, the entries at the points are returned, not the array.
+def _build_values_program(instance: Instance, linear: Linearization) -> _Values:
+    """Build the program of the values that tangents are multiplied by.
+
+    Of a computed array of several dimensions, which may be as sparse as the Jacobian, it returns the entries at the points,
+    not
+    the array.
     """
     known = frozenset(linear.tangents)
     statements = {s.name: s.rhs for s in linear.program.statements}
@@ -500,8 +516,8 @@ def _read(name: str, gens: Any, size: str, indices: tuple[str, ...]) -> Contract
     return Contraction(outer, summed, mask, (Factor(name, pointwise(summed)),))
 
 
-def _data_of(call: Call) -> dict[str, Data]:
-    """The arguments that decide which entries there are."""
+def _select_pattern_data(call: Call) -> dict[str, RelationData]:
+    """Return the arguments on which the pattern depends."""
     return {
         x: _data(x, type_, call.arguments[x])
         for x, type_, _ in call.instance.parameters
@@ -509,7 +525,7 @@ def _data_of(call: Call) -> dict[str, Data]:
     }
 
 
-def _data(name: str, type_: Any, value: Any) -> Data:
+def _data(name: str, type_: Any, value: Any) -> RelationData:
     from .jax.entries import is_traced
 
     if is_traced((value,)):
@@ -517,17 +533,20 @@ def _data(name: str, type_: Any, value: Any) -> Data:
             f"`{name}` decides which entries there are, and JAX traces it",
             f"make `{name}` a constant of the function that `jax.jit` compiles",
         )
-    return Data.of(type_, value)
+    return RelationData.of(type_, value)
 
 
-def _data_key(data: Mapping[str, Data]) -> tuple[Contents, ...]:
+def _data_key(data: Mapping[str, RelationData]) -> tuple[Contents, ...]:
     return tuple([Contents(data[x].array) for x in sorted(data)])
 
 
-def _enumerated(
-    found: Sparsity, sizes: Mapping[str, int], data: Mapping[str, Data], shape: tuple[int, int]
+def _enumerate_pattern(
+    found: Sparsity,
+    sizes: Mapping[str, int],
+    data: Mapping[str, RelationData],
+    shape: tuple[int, int],
 ) -> Pattern:
-    """The pattern from its formula."""
+    """Enumerate the entries of a pattern's formula."""
     keys = entry_keys(found, sizes, data)
     rows, columns = np.divmod(keys, max(1, shape[1]))
     kind = _index_type(shape, len(keys))
@@ -542,12 +561,12 @@ def _pattern(rows: Any, columns: Any, left: Any, right: Any, count: int) -> Patt
 
 
 def _index_type(shape: tuple[int, int], count: int) -> Any:
-    """The type of indices that SciPy takes as they are."""
+    """Return the integer type of indices that SciPy takes without a conversion."""
     return np.int32 if max(*shape, count) <= np.iinfo(np.int32).max else np.int64
 
 
-def laid_out(pattern: Pattern, values: Any, format: SparseFormat) -> Any:  # noqa: A002
-    """A sparse matrix of some entries in a format."""
+def convert_format(pattern: Pattern, values: Any, format: SparseFormat) -> Any:  # noqa: A002
+    """Build a sparse matrix in a format from its pattern and values."""
     if format == "coo":
         return Coordinates(pattern.rows, pattern.columns, values)
     if format == "bcoo":
@@ -564,6 +583,6 @@ def laid_out(pattern: Pattern, values: Any, format: SparseFormat) -> Any:  # noq
 
 
 def check_format(format: object) -> None:  # noqa: A002
-    """Raise TensorError where that is no format."""
+    """Raise TensorError for an unknown format."""
     if format not in FORMATS:
         raise TensorError(f"`format={format!r}` says nothing", f"it is one of {', '.join(FORMATS)}")

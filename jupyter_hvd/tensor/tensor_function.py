@@ -10,7 +10,7 @@ from math import prod
 from typing import Any, Literal, Self, TypeVar, overload
 
 from .called_function import NEEDED, CalledFunction, Captured
-from .calls import Before, Call
+from .calls import Call, PreviousCalls
 from .certificate import Certificate, JacobianCertificate, certify, certify_jacobian
 from .cost.patterns import Sparsity
 from .derivative import transforms
@@ -98,7 +98,7 @@ class TensorFunction(CalledFunction):
         """
         _check_checkpoint(checkpoint)
         derive = functools.partial(transforms.pullback, checkpoint=checkpoint)
-        return self._derived("vjp", names, derive, ("dy",), checkpoint=checkpoint)
+        return self._make_derivative("vjp", names, derive, ("dy",), checkpoint=checkpoint)
 
     def jvp(self, *names: Wrt) -> DerivedFunction:
         """The forward derivative (6.1–6.16): takes the parameters, then a differential `dx` of each
@@ -106,7 +106,7 @@ class TensorFunction(CalledFunction):
         """
         known = self.check_names(names)
         extra = tuple(f"d{_path(x).word}" for x in known)
-        return self._derived("jvp", known, transforms.pushforward, extra)
+        return self._make_derivative("jvp", known, transforms.pushforward, extra)
 
     @overload
     def jacobian(self, *names: Wrt, format: Literal["dense"]) -> DerivedFunction: ...
@@ -153,7 +153,7 @@ class TensorFunction(CalledFunction):
     ) -> SparseJacobian | DerivedFunction:
         check_format(format)
         make = functools.partial(self._new_jacobian, kind, names, wrt, format, of or self)
-        return self._remembered((kind, names, format), make)
+        return self._make_once((kind, names, format), make)
 
     def _new_jacobian(
         self,
@@ -169,7 +169,7 @@ class TensorFunction(CalledFunction):
         def derive(base: Differentiable, wrt: tuple[str, ...]) -> Derivative:
             return dense_jacobian(base, name=wrt[0], symmetric=symmetric)
 
-        dense = DenseJacobian(name, self, self._by_paths((wrt,), derive))
+        dense = DenseJacobian(name, self, self._differentiate_by_paths((wrt,), derive))
         dense.made_by = of, kind, names, {"format": "dense"}
         if format == "dense":
             return dense
@@ -242,7 +242,7 @@ class TensorFunction(CalledFunction):
                 base, wrt, value=value, has_aux=has_aux, checkpoint=checkpoint
             )
 
-        return self._derived(kind, names, derive, has_aux=has_aux, checkpoint=checkpoint)
+        return self._make_derivative(kind, names, derive, has_aux=has_aux, checkpoint=checkpoint)
 
     def _require_scalar(self, base: Differentiable, has_aux: bool) -> None:
         """Raises TensorError where the function has no scalar result; with `has_aux`, none as the first of two."""
@@ -258,7 +258,7 @@ class TensorFunction(CalledFunction):
                 advice = "use `has_aux=True` if it returns `(loss, aux)`, or `.vjp` or `.jvp`"
             raise TensorError(message, advice)
 
-    def _derived(
+    def _make_derivative(
         self,
         kind: str,
         wanted: tuple[Wrt, ...],
@@ -266,19 +266,19 @@ class TensorFunction(CalledFunction):
         extra: tuple[str, ...] = (),
         **options: Any,
     ) -> DerivedFunction:
-        """The derivative that the method `kind` gives for these names and options."""
+        """Return the derivative that the method `kind` makes for these names and options."""
         names = self.check_names(wanted)
 
         def make() -> DerivedFunction:
             name = f"{kind}_{self.__name__}"
-            made = DerivedFunction(name, self, self._by_paths(names, derive), extra)
+            made = DerivedFunction(name, self, self._differentiate_by_paths(names, derive), extra)
             made.made_by = self, kind, names, options
             return made
 
-        return self._remembered((kind, names, *sorted(options.items())), make)
+        return self._make_once((kind, names, *sorted(options.items())), make)
 
-    def _remembered(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """What was made of this function for a key, so that `f.grad("x")(…)` is neither derived nor compiled at each call."""
+    def _make_once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """Make a value for a key once, so that `f.grad("x")(…)` neither derives nor compiles at each call."""
         if key not in self._made:
             self._made[key] = make()
         found: Made = self._made[key]
@@ -289,12 +289,12 @@ class TensorFunction(CalledFunction):
         made._made = {}  # of the original
         return made
 
-    def _by_paths(
+    def _differentiate_by_paths(
         self,
         names: tuple[str, ...],
         derive: Callable[[Differentiable, tuple[str, ...]], Derivative],
     ) -> Callable[[Instance], Derivative]:
-        """How an instance is differentiated by parameters and parts of these."""
+        """Return the function that differentiates an instance by parameters and parts of them."""
         paths = tuple(map(_path, names))
 
         def derived(base: Instance) -> Derivative:
@@ -304,9 +304,7 @@ class TensorFunction(CalledFunction):
 
 
 class DerivedFunction(TensorFunction):
-    """A derivative: its instances are made from those of the function that it is the derivative
-    of, whose parameters come first.
-    """
+    """A derivative. Its instances are made from those of the function that it differentiates, whose parameters come first."""
 
     def __init__(
         self,
@@ -315,7 +313,7 @@ class DerivedFunction(TensorFunction):
         derive: Callable[[Instance], Derivative],
         extra: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(name, _extended(base.__signature__, extra))
+        super().__init__(name, _extend_signature(base.__signature__, extra))
         self._shards = base._shards
         self.base = base
         self.derive = derive
@@ -328,7 +326,7 @@ class DerivedFunction(TensorFunction):
 
     @deep_recursion()
     def _from(self, base: Instance) -> Instance:
-        """The instance that belongs to an instance of the base."""
+        """Return the derivative's instance for an instance of the base."""
         derived = self.derive(base)
         parameters = (*base.parameters, *derived.extra)
         body = to_term(derived.program)
@@ -410,7 +408,7 @@ def _derivative_of(
     if made._shards == shards:
         return made
     made = copy.copy(made)  # the function remembers the other one
-    made._shards, made._before = shards, Before()
+    made._shards, made._before = shards, PreviousCalls()
     return made
 
 
@@ -421,8 +419,8 @@ def _check_checkpoint(checkpoint: object) -> None:
         raise TensorError(message, advice)
 
 
-def _extended(signature_: inspect.Signature, extra: tuple[str, ...]) -> inspect.Signature:
-    """The signature with more parameters, none of them optional."""
+def _extend_signature(signature_: inspect.Signature, extra: tuple[str, ...]) -> inspect.Signature:
+    """Add parameters without defaults to a signature."""
     made = [*signature_.parameters.values()]
     optional = any(p.default is not inspect.Parameter.empty for p in made)
     for wanted in extra:

@@ -17,12 +17,12 @@ from .language.errors import TensorError
 from .language.pairs import Laid, from_pairs, lay_out, soa
 from .language.types import Layout, Product, Type, dimensions, leaves
 
-#: What an axis of unknown length may be taken to have, to find out what a function returns: see `_returned`.
+#: What an axis of unknown length may be taken to have, to find out what a function returns: see `_infer_result`.
 ANY_LENGTH = 2
 
 
 class Differentiable(Protocol):
-    """What is needed of a tensor function."""
+    """The interface of a tensor function that the op needs."""
 
     __name__: str
     __signature__: inspect.Signature
@@ -31,7 +31,7 @@ class Differentiable(Protocol):
 
     def specialised(self, *args: Any) -> Any: ...
 
-    def laid(self, parameter: str, value: Any) -> Any: ...
+    def lay_out_argument(self, parameter: str, value: Any) -> Any: ...
 
     def vjp(self, *names: str) -> Self: ...
 
@@ -63,9 +63,9 @@ class TensorFlowOp:
     def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         import tensorflow as tf
 
-        arguments = self._bound(args, kwargs)
+        arguments = self._bind_arguments(args, kwargs)
         tensors = [t for value in arguments.values() for t in _tensors(value)]
-        type_, layout, shapes, dtype = self._returned(arguments, tensors)
+        type_, layout, shapes, dtype = self._infer_result(arguments, tensors)
 
         @tf.custom_gradient  # type: ignore[untyped-decorator]
         def op(*inputs: Any) -> Any:
@@ -78,40 +78,46 @@ class TensorFlowOp:
                 tensor.set_shape(shape)
 
             def pulled(*cotangents: Any) -> Any:
-                return self._pulled(arguments, inputs, (type_, layout), cotangents)
+                return self._pull_back(arguments, inputs, (type_, layout), cotangents)
 
             return tuple(found) if len(shapes) > 1 else found[0], pulled
 
         found = op(*tensors)
         parts = iter(found if len(shapes) > 1 else [found])
-        return from_pairs(_paired(type_, parts), layout)
+        return from_pairs(_nest_pairs(type_, parts), layout)
 
-    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments by name, what TensorFlow has to give as tensors."""
+    def _bind_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments by name, with TensorFlow's values as tensors."""
         try:
             bound = self.__signature__.bind(*args, **kwargs)
         except TypeError as error:
             raise TensorError(f"{self.__name__}{self.__signature__}: {error}") from error
         bound.apply_defaults()
-        return {x: _converted(self.function.laid(x, value)) for x, value in bound.arguments.items()}
+        return {
+            x: _convert_argument(self.function.lay_out_argument(x, value))
+            for x, value in bound.arguments.items()
+        }
 
     def _kernel(self, arguments: Mapping[str, Any], dtype: Any) -> Callable[..., list[Any]]:
         """The function of the tensors alone, as NumPy's arrays, all of its results in a list."""
 
         def run(*arrays: Any) -> list[Any]:
             found = self.function(*_given(arguments, arrays))
-            return [np.asarray(part, dtype.as_numpy_dtype) for part in _leaves(lay_out(found))]
+            return [
+                np.asarray(part, dtype.as_numpy_dtype)
+                for part in _iterate_leaves_in_order(lay_out(found))
+            ]
 
         return run
 
-    def _pulled(
+    def _pull_back(
         self,
         arguments: Mapping[str, Any],
         inputs: tuple[Any, ...],
         result: tuple[Type, Layout],
         cotangents: tuple[Any, ...],
     ) -> list[Any]:
-        """The cotangents of the tensors, None for those that are no floats: by `f.vjp`, as an op of its own."""
+        """Return the cotangents of the tensors, computed by `f.vjp` as another op; None for tensors that are not floats."""
         given = iter(inputs)
         present = {x: _with(value, given) for x, value in arguments.items()}
         names = tuple(x for x, value in present.items() if any(map(_is_float, _tensors(value))))
@@ -120,25 +126,27 @@ class TensorFlowOp:
         if names not in self._pullbacks:
             self._pullbacks[names] = TensorFlowOp(self.function.vjp(*names))
         type_, layout = result
-        dy = from_pairs(_paired(type_, iter(cotangents)), layout)
-        found = self._pullbacks[names](*map(_unlaid, present.values()), dy)
+        dy = from_pairs(_nest_pairs(type_, iter(cotangents)), layout)
+        found = self._pullbacks[names](*map(_restore_layout, present.values()), dy)
         by_name = dict(zip(names, found if len(names) > 1 else [found], strict=True))
         pulled: list[Any] = []
         for x, value in present.items():
-            parts = iter(_leaves(lay_out(by_name[x]))) if x in by_name else iter(())
-            for leaf in _leaves(value):
+            parts = (
+                iter(_iterate_leaves_in_order(lay_out(by_name[x]))) if x in by_name else iter(())
+            )
+            for leaf in _iterate_leaves_in_order(value):
                 part = next(parts) if x in by_name else None
                 if _is_tensor(leaf):
                     pulled.append(_as(part, leaf) if _is_float(leaf) else None)
         return pulled
 
-    def _returned(
+    def _infer_result(
         self, arguments: Mapping[str, Any], tensors: list[Any]
     ) -> tuple[Type, Layout, list[list[int | None]], Any]:
-        """The result's type and layout, its tensors' shapes and their type of floats.
+        """Infer the result's type and layout, and its tensors' shapes and float type, from the arguments' shapes.
 
-        They follow from the arguments' shapes. Where TensorFlow does not know one yet, some number stands for it: one that
-        the function takes beside the others, which may be as long.
+        Where TensorFlow does not know a shape yet, a number that the function accepts together with the others stands for
+        it.
         """
         import tensorflow as tf
 
@@ -158,7 +166,7 @@ class TensorFlowOp:
         else:
             candidates = [ANY_LENGTH, *sorted({d for d in lengths if d is not None})]
         for candidate in candidates:
-            stand_ins = [_stand_in(t, candidate) for t in tensors]
+            stand_ins = [_make_placeholder_array(t, candidate) for t in tensors]
             try:
                 call = self.function.specialised(*_given(arguments, stand_ins))
             except TensorError:
@@ -190,12 +198,12 @@ def _as(cotangent: Any, tensor: Any) -> Any:
     return tf.cast(cotangent, tensor.dtype)
 
 
-def _converted(value: Any) -> Any:
-    """An argument with its variables, TensorFlow's and Keras', and its lists of tensors as tensors."""
+def _convert_argument(value: Any) -> Any:
+    """Convert the variables in an argument, TensorFlow's and Keras', and lists of tensors to tensors."""
     import tensorflow as tf
 
     if isinstance(value, tuple):
-        parts = [_converted(part) for part in value]
+        parts = [_convert_argument(part) for part in value]
         return Laid(parts, value.form) if isinstance(value, Laid) else tuple(parts)
     if isinstance(value, list) and not any(map(_is_tensor, value)):
         return value
@@ -204,15 +212,15 @@ def _converted(value: Any) -> Any:
     return value
 
 
-def _leaves(value: Any) -> list[Any]:
-    """What is no tuple in an argument or a result, in order."""
+def _iterate_leaves_in_order(value: Any) -> list[Any]:
+    """Yield everything in an argument or result that is not a tuple, in order."""
     if isinstance(value, tuple):
-        return [leaf for part in value for leaf in _leaves(part)]
+        return [leaf for part in value for leaf in _iterate_leaves_in_order(part)]
     return [value]
 
 
 def _tensors(value: Any) -> list[Any]:
-    return [leaf for leaf in _leaves(value) if _is_tensor(leaf)]
+    return [leaf for leaf in _iterate_leaves_in_order(value) if _is_tensor(leaf)]
 
 
 def _with(value: Any, given: Iterator[Any]) -> Any:
@@ -226,26 +234,26 @@ def _with(value: Any, given: Iterator[Any]) -> Any:
 def _given(arguments: Mapping[str, Any], arrays: Sequence[Any]) -> list[Any]:
     """What the function is called with, arrays in place of the tensors."""
     given = iter(arrays)
-    return [_unlaid(_with(value, given)) for value in arguments.values()]
+    return [_restore_layout(_with(value, given)) for value in arguments.values()]
 
 
-def _unlaid(value: Any) -> Any:
-    """An argument as its user has it, its lists, dictionaries and dataclasses made again."""
+def _restore_layout(value: Any) -> Any:
+    """Restore the lists, dictionaries and dataclasses of an argument."""
     if isinstance(value, tuple):
-        parts = tuple(map(_unlaid, value))
+        parts = tuple(map(_restore_layout, value))
         return value.form.rebuild_value(parts) if isinstance(value, Laid) else parts
     return value
 
 
-def _paired(type_: Type, parts: Iterator[Any]) -> Any:
-    """Values as the nested pairs of a type in struct-of-arrays form."""
+def _nest_pairs(type_: Type, parts: Iterator[Any]) -> Any:
+    """Nest values as the pairs of a type in struct-of-arrays form."""
     if isinstance(type_, Product):
-        return _paired(type_.first, parts), _paired(type_.second, parts)
+        return _nest_pairs(type_.first, parts), _nest_pairs(type_.second, parts)
     return next(parts)
 
 
-def _stand_in(tensor: Any, length: int) -> Any:
-    """An array of a tensor's kind and shape, without memory of its own."""
+def _make_placeholder_array(tensor: Any, length: int) -> Any:
+    """Make an array of a tensor's type and shape that takes no memory."""
     shape = [length if d is None else d for d in tensor.shape.as_list()]
     return np.broadcast_to(np.zeros((), tensor.dtype.as_numpy_dtype), shape)
 

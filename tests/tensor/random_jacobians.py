@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from random_programs import INPUTS, PARAMETERS, Draw, M, N, Scope, environment
 
-from jupyter_hvd.tensor.cost.counting import Data
+from jupyter_hvd.tensor.cost.counting import RelationData
 from jupyter_hvd.tensor.cost.model import cost
 from jupyter_hvd.tensor.cost.patterns import jacobian_sparsity
 from jupyter_hvd.tensor.derivative.tangents import dense_jacobian, linearize_by
@@ -26,7 +26,12 @@ from jupyter_hvd.tensor.lowering.entries import build_stages
 from jupyter_hvd.tensor.lowering.jacobian_cost import derivative_factor, jacobian_cost
 from jupyter_hvd.tensor.lowering.point_values import Added, Summed, sum_stages
 from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
-from jupyter_hvd.tensor.sparse_jacobian import _enumerated, _pattern, _places, _values_of
+from jupyter_hvd.tensor.sparse_jacobian import (
+    _build_values_program,
+    _enumerate_pattern,
+    _pattern,
+    _places,
+)
 from jupyter_hvd.tensor.ssa.convert import to_term
 from jupyter_hvd.tensor.ssa.program import (
     Addition,
@@ -86,7 +91,7 @@ def _compare(instance, name, env, n, m, seed):
     expected = np.array(evaluate(dense, env), dtype=float).reshape(shape)
 
     made = build_stages(linear, env.integers, data, 1e9)
-    listed = _enumerated(jacobian_sparsity(linear), env.integers, data, shape)
+    listed = _enumerate_pattern(jacobian_sparsity(linear), env.integers, data, shape)
     _within_bound(instance, linear, made, data, env)
     entries, left = made[-1].entries, len(linear.result)
     c, s = entries.columns, entries.shape
@@ -155,14 +160,14 @@ def _data(env, n, m):
     types = dict(PARAMETERS)
     related = np.array([[env.relations["R"]((i, j)) for j in range(m)] for i in range(n)])
     source = np.array([next(j for j in range(m) if env.relations["src"]((i, j))) for i in range(n)])
-    return {"R": Data(types["R"], related), "src": Data(types["src"], source)}
+    return {"R": RelationData(types["R"], related), "src": RelationData(types["src"], source)}
 
 
 def _values(instance, linear, made, data, env):
     """The values of the entries, from those of the reference evaluator at their points; stage by stage, and small stages
     together, and these together with the values.
     """
-    values = _values_of(instance, linear)
+    values = _build_values_program(instance, linear)
     places, sizes = _places(values, linear.statements, made, env.integers)
     found = []
     if values.instance is not None:

@@ -10,7 +10,7 @@ from random_programs import PARAMETERS, Draw, environment
 
 from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.cost import formula
-from jupyter_hvd.tensor.cost.counting import Data, cost_at
+from jupyter_hvd.tensor.cost.counting import RelationData, cost_at
 from jupyter_hvd.tensor.cost.model import cost
 from jupyter_hvd.tensor.frontend import signature
 from jupyter_hvd.tensor.language import parser
@@ -76,7 +76,7 @@ def test_counts_of_random_programs_are_those_of_the_model():
             else:
                 targets = range(env.integers["m"])
                 found = np.array([next(j for j in targets if holds((i, j))) for i in range(n)], int)
-            data[x] = Data.of(type_, found.reshape(shapes[x]))
+            data[x] = RelationData.of(type_, found.reshape(shapes[x]))
         counted = cost_at(function.body, env.integers, data)
         assert counted == cost(function.body, env), (seed, str(function))
 

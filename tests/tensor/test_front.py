@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jupyter_hvd.tensor import TensorError, tensor
-from jupyter_hvd.tensor.decorator import DEPTH, _contents
+from jupyter_hvd.tensor.decorator import DEPTH, _snapshot_contents
 
 X = np.array([1.0, 2.0, 3.0])
 A = np.arange(9.0).reshape(3, 3)
@@ -368,7 +368,7 @@ def test_what_can_be_called_and_not_hashed_may_hold_a_number(tmp_path):
     np.testing.assert_allclose(found["f"](X), 12)
     found["rate"].by = 3.0
     np.testing.assert_allclose(found["f"](X), 18)
-    assert hash(_contents(found["unused"], DEPTH))
+    assert hash(_snapshot_contents(found["unused"], DEPTH))
 
 
 def test_a_function_on_one_line(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 import random_joins
 
 from jupyter_hvd.tensor import tensor
-from jupyter_hvd.tensor.cost.counting import Data
+from jupyter_hvd.tensor.cost.counting import RelationData
 from jupyter_hvd.tensor.jax import kernel as kernel_module
 from jupyter_hvd.tensor.language.affine import Affine
 from jupyter_hvd.tensor.language.predicates import Related
@@ -558,6 +558,6 @@ def test_random_programs_agree_with_the_evaluator(seeds, monkeypatch):
 
 
 def test_tuples_beyond_the_last_are_not_in_a_set():
-    found = Data(TupleSet(2), np.array([[0, 2], [1, 0]]))
+    found = RelationData(TupleSet(2), np.array([[0, 2], [1, 0]]))
     columns = [np.array([0, 1, 1, 2]), np.array([2, 0, 2, 0])]  # (1, 2) lies within the ranges
     assert found.holds_at(columns).tolist() == [True, True, False, False]

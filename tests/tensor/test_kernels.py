@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.cost import counting
-from jupyter_hvd.tensor.cost.counting import Data, count_points, holds_in_rows
+from jupyter_hvd.tensor.cost.counting import RelationData, count_points, holds_in_rows
 from jupyter_hvd.tensor.jax.access import Space, read
 from jupyter_hvd.tensor.jax.backend import kernel
 from jupyter_hvd.tensor.language.affine import Affine
@@ -125,7 +125,7 @@ def test_index_tuples_are_not_stored():
 
 def test_counts_follow_data():
     source = np.array([2, 0, 2, 1])
-    data = {"src": Data(IndexArray((Affine.of(4),)), source)}
+    data = {"src": RelationData(IndexArray((Affine.of(4),)), source)}
     p = conj(Related("src", (I_, J_)), compare("≤", 1, J_))
     assert count_points(space(i=4, j=3), p, data) == 3
     assert count_points(space(j=3), p, data, space(i=4)) == 2
@@ -138,7 +138,10 @@ def test_counts_follow_the_tuples_of_a_set(monkeypatch):
     pairs = np.array([(7, 3), (8, 3), (n - 1, 0)], np.int32)
     mask = np.zeros((4, 5), bool)
     mask[3, 2] = mask[0, 4] = True
-    data = {"R": Data(TupleSet(2), pairs), "S": Data(Relation((Affine.of(4), Affine.of(5))), mask)}
+    data = {
+        "R": RelationData(TupleSet(2), pairs),
+        "S": RelationData(Relation((Affine.of(4), Affine.of(5))), mask),
+    }
     e = Affine.of("e")
     tuples, back = Related("R", (I_, J_)), Related("R", (K_, J_))
     box = space(i=n, j=n, k=n)
@@ -181,7 +184,7 @@ def test_random_counts_are_those_of_the_points(monkeypatch):
         pairs = np.unique(rng.integers(-1, 5, (random.randrange(6), 2)), axis=0)
         entries = rng.random((4, 3)) < 0.5
         shape = Relation((Affine.of(4), Affine.of(3)))
-        data = {"R": Data(TupleSet(2), pairs), "S": Data(shape, entries)}
+        data = {"R": RelationData(TupleSet(2), pairs), "S": RelationData(shape, entries)}
         there = np.broadcast_to(holds_in_rows(p, columns, data), (24,)).reshape(3, 4, 2)
         assert count_points(binders, p, data) == there.sum(), seed
         assert count_points(binders[:2], p, data, binders[2:]) == there.any(2).sum(), seed
@@ -208,7 +211,7 @@ def test_quantifiers_are_dropped_only_where_the_rest_says_them(seeds):
         for trial in range(4):
             entries = np.random.default_rng(100 * seed + trial).random((2, 3, 3)) < 0.6
             dims = Relation((Affine.of(3), Affine.of(3)))
-            data = {x: Data(dims, a) for x, a in zip("RS", entries, strict=True)}
+            data = {x: RelationData(dims, a) for x, a in zip("RS", entries, strict=True)}
             there = holds_in_rows(known, columns, data)
             assert not np.any(
                 there & (holds_in_rows(p, columns, data) != holds_in_rows(left, columns, data))

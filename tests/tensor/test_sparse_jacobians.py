@@ -406,7 +406,7 @@ def test_hessian_is_computed_on_one_side_of_the_diagonal(name):
     (prepared,) = hessian._known.values()
     rows, columns = prepared.pattern.rows, prepared.pattern.columns
     computed = np.count_nonzero(rows <= columns)
-    assert sparse_jacobian._mirror(prepared.pattern).max() + 1 == computed < len(rows)
+    assert sparse_jacobian._find_mirror_entries(prepared.pattern).max() + 1 == computed < len(rows)
     assert prepared.plan[-1].size == len(rows)
     assert not any(addend.steps for addend in prepared.plan[-1].addends)
 

@@ -30,7 +30,7 @@ def forgetful(tmp_path, monkeypatch):
     """A cache of its own, and nothing known from before."""
     monkeypatch.setenv("JUPYTER_HVD_CACHE", str(tmp_path))
     monkeypatch.delenv("JUPYTER_HVD_TUNE")
-    monkeypatch.setattr(stored_choices, "_remembered", {})
+    monkeypatch.setattr(stored_choices, "_make_once", {})
     monkeypatch.setattr(stored_choices, "_told", False)
 
 
@@ -236,7 +236,7 @@ def test_a_large_first_call_measures_jaxs_own_way_beside_the_models(monkeypatch,
     assert "JAX's own" in str(gradient.plan(x))
     (file,) = (tmp_path / "kernels").iterdir()
     assert json.loads(file.read_text()) == {"dense": True}
-    monkeypatch.setattr(stored_choices, "_remembered", {})  # as in another process
+    monkeypatch.setattr(stored_choices, "_make_once", {})  # as in another process
     np.testing.assert_allclose(entropies.grad("x")(x), inside, rtol=1e-5)
     np.testing.assert_allclose(jax.jit(entropies.grad("x").jax)(x), inside, rtol=1e-5)
     assert len(measured) == 1
@@ -596,7 +596,7 @@ def test_no_nan_comes_of_what_a_condition_leaves_out():
 def test_cancelled():
     with pytest.raises(tuning.TuningCancelledError):
         blur.tune(jnp.ones(16), cancelled=lambda: True)
-    assert not stored_choices._remembered or set(stored_choices._remembered.values()) == {None}
+    assert not stored_choices._make_once or set(stored_choices._make_once.values()) == {None}
 
 
 def test_a_sharded_function_is_not_tuned():

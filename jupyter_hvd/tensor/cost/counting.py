@@ -1,12 +1,4 @@
-"""How many integer points a predicate has, at given sizes and with the relations' data.
-
-Affine predicates are summed in closed form (`formula.symbolic_count`). Where data decide, the points are
-joined as columns of a table, the way a database would: an equality or an index array that determines
-an index gives its column, the tuples of a relation are joined on the indices that are known, a range
-that nothing else restricts is crossed with the rows, and each conjunct removes the rows where it
-fails. A quantifier over relations is such a join itself, of which the distinct rows are kept. So the
-work follows the points, not the index space.
-"""
+"""Counts the integer points of a predicate, at given sizes and with the relations' data."""
 
 from __future__ import annotations
 
@@ -51,23 +43,23 @@ OUTSIDE = 0x9E3779B1 >> 1
 
 
 @dataclass(frozen=True, eq=False)
-class Data:
-    """A relation's type and its data: a boolean array, an integer array, or rows of index tuples."""
+class RelationData:
+    """A relation's type and its data: a boolean array, an integer array, or index tuples as rows."""
 
     type: Relation | IndexArray | TupleSet
     array: Any
 
     @staticmethod
-    def of(type_: Relation | IndexArray | TupleSet, value: Any) -> Data:
-        """An argument of a call: of a set its tuples as rows, in order."""
-        return Data(
+    def of(type_: Relation | IndexArray | TupleSet, value: Any) -> RelationData:
+        """Convert an argument of a call; the tuples of a set become sorted rows."""
+        return RelationData(
             type_,
-            in_order(value, type_.arity) if isinstance(type_, TupleSet) else np.asarray(value),
+            sort_tuples(value, type_.arity) if isinstance(type_, TupleSet) else np.asarray(value),
         )
 
     @cached_property
     def rows(self) -> Any:
-        """The index tuples, one a row."""
+        """The index tuples as rows."""
         match self.type:
             case TupleSet(arity):
                 return np.asarray(self.array, np.int64).reshape(-1, arity)
@@ -77,7 +69,7 @@ class Data:
         return np.concatenate([places, np.reshape(self.array, (-1, 1))], 1)
 
     def holds_at(self, columns: list[Any]) -> Any:
-        """Whether each index tuple is in the relation; false where it lies outside."""
+        """Whether each index tuple is in the relation; false outside its range."""
         if isinstance(self.type, TupleSet):
             return _is_member(self.array, columns)
         places = columns if isinstance(self.type, Relation) else columns[:-1]
@@ -92,9 +84,10 @@ class Data:
         return inside & (entry if isinstance(self.type, Relation) else entry == columns[-1])
 
 
-def in_order(tuples: Collection[Any], arity: int) -> Any:
-    """Index tuples as rows, in a fifth of the time that Python takes to sort them. What 32 bits do not
-    hold lies outside of every array, and is not to come round to its begin.
+def sort_tuples(tuples: Collection[Any], arity: int) -> Any:
+    """Convert index tuples to sorted rows, in a fifth of the time of Python's `sorted`.
+
+    An index that does not fit in 32 bits is outside of every array, and must not wrap around.
     """
     entries, count = chain.from_iterable(tuples), len(tuples) * arity
     try:
@@ -117,14 +110,14 @@ def _is_member(rows: Any, columns: list[Any]) -> Any:
         extent = int(high[k] - low[k]) + 1
         key, keys = key * extent + (a - low[k]), keys * extent + (rows[:, k] - low[k])
     asked: Any = np.where(inside, key, -1)
-    _, counts = _runs_of(
+    _, counts = _find_runs(
         np.sort(keys, kind="stable"), asked.reshape(-1), prod((high - low + 1).tolist())
     )
     return (counts > 0).reshape(asked.shape)
 
 
 def count_points(
-    binders: Binders, p: Predicate, data: Mapping[str, Data], sums: Binders = ()
+    binders: Binders, p: Predicate, data: Mapping[str, RelationData], sums: Binders = ()
 ) -> int:
     """`#{binders | ∃ sums. p}`, exactly, for binders and a predicate without size names."""
     extents = {index: max(0, n.evaluate({})) for index, n in (*binders, *sums)}
@@ -141,13 +134,14 @@ def count_points(
     found = point_tables(tuple(b for b in (*binders, *sums) if b.name in p.names), p, data)
     if sums:
         kept = [index for index, _ in binders if index in p.names]
-        return free * len(distinct_rows(kept, found, extents))
+        return free * len(find_distinct_rows(kept, found, extents))
     return free * sum(rows for rows, _ in found)
 
 
-def cost_at(e: Term, sizes: Mapping[str, int], data: Mapping[str, Data]) -> Cost:
-    """The exact operation counts of a term (4.22-4.34). `model.cost` has them by going through all
-    indices; here the work follows the points at which something is computed.
+def cost_at(e: Term, sizes: Mapping[str, int], data: Mapping[str, RelationData]) -> Cost:
+    """Count the operations of a term exactly (4.22–4.34).
+
+    `model.cost` counts by visiting all indices; this function visits only the points at which something is computed.
     """
     values = {name: Affine.of(n) for name, n in sizes.items()}
 
@@ -166,9 +160,9 @@ def cost_at(e: Term, sizes: Mapping[str, int], data: Mapping[str, Data]) -> Cost
 
 
 def point_tables(
-    binders: Binders, p: Predicate, data: Mapping[str, Data]
+    binders: Binders, p: Predicate, data: Mapping[str, RelationData]
 ) -> Iterator[tuple[int, Columns]]:
-    """The points of `{binders | p}` as columns of indices, some at a time."""
+    """Yield the points of `{binders | p}` as columns of indices, in blocks."""
     ranges = {index: max(0, n.evaluate({})) for index, n in binders}
     found = dict(data)
     p = _materialize_quantifiers(p, ranges, found)
@@ -176,9 +170,9 @@ def point_tables(
 
 
 def _materialize_quantifiers(
-    p: Predicate, ranges: Mapping[str, int], data: dict[str, Data]
+    p: Predicate, ranges: Mapping[str, int], data: dict[str, RelationData]
 ) -> Predicate:
-    """`p` with each `∃` over relations as a relation of its own, which is added to the data."""
+    """Replace each `∃` over relations in `p` by a relation of its values, which is added to the data."""
     match p:
         case And(parts):
             return conj(*(_materialize_quantifiers(part, ranges, data) for part in parts))
@@ -191,33 +185,34 @@ def _materialize_quantifiers(
                 return Exists(index, size, body)
             free = tuple(i for i in ranges if i in p.names)
             used = {i: inner[i] for i in (*free, index)}
-            keys = distinct_rows(
+            keys = find_distinct_rows(
                 free, _join_tables({}, 1, used, list(conjuncts(body)), data), ranges
             )
             shape = tuple(ranges[i] for i in free)
             name = f"∃{len(data)}"
             rows = np.stack(np.unravel_index(keys, shape), 1) if free else keys[:, None]
-            data[name] = Data(TupleSet(len(free) or 1), rows)
+            data[name] = RelationData(TupleSet(len(free) or 1), rows)
             return Related(name, tuple(map(Affine.of, free)) or (Affine.of(0),))
     return p
 
 
-def distinct_rows(
+def find_distinct_rows(
     names: Sequence[str], found: Iterable[tuple[int, Columns]], ranges: Mapping[str, int]
 ) -> Any:
-    """The distinct values of some columns, in order, as places in the box of their ranges."""
+    """Return the distinct rows of some columns, sorted, as positions in the box of their ranges."""
     seen: Any = np.zeros(0, np.int64)
     for rows, columns in found:
         key: Any = np.zeros(rows, np.int64)
         for index in names:
             key = key * ranges[index] + columns[index]
-        seen = in_order_once(np.concatenate([seen, key]))
+        seen = sort_unique(np.concatenate([seen, key]))
     return seen
 
 
-def in_order_once(keys: Any) -> Any:
-    """The distinct integers of an array, in order: as `np.unique`, whose hash table takes many times as long for some sets of
-    millions of positions. Runs that are in order are merged.
+def sort_unique(keys: Any) -> Any:
+    """Return the distinct integers of an array, sorted.
+
+    As `np.unique`, whose hash table takes many times as long for some sets of millions of positions. Sorted runs are merged.
     """
     ordered = np.sort(keys, kind="stable")
     return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if len(keys) else keys
@@ -228,7 +223,7 @@ def _join_tables(
     rows: int,
     ranges: Mapping[str, int],
     waiting: list[Predicate],
-    data: Mapping[str, Data],
+    data: Mapping[str, RelationData],
 ) -> Iterator[tuple[int, Columns]]:
     waiting = list(waiting)
     while True:
@@ -268,7 +263,7 @@ def _join_tables(
 
 @dataclass(frozen=True)
 class _Bounded:
-    """The values of an index that comparisons with known ones allow in each row: those from `low` on, `count_points` of them."""
+    """The values of an index that comparisons with known indices allow in each row: `count_points` values from `low` on."""
 
     index: str
     low: Any
@@ -288,14 +283,14 @@ class _Bounded:
         return int(self.count.sum())
 
     def expand_rows(self, columns: Columns) -> Iterator[tuple[Columns, int]]:
-        """The rows with each of the values, so many at a time."""
+        """Yield the rows with each of the values, in blocks."""
         for rows, offsets in _expand_counts(self.count):
             part = {i: c[rows] for i, c in columns.items()}
             yield {**part, self.index: self.low[rows] + offsets}, len(rows)
 
 
 def _index_bounds(p: Predicate, index: str, extent: int, columns: Columns) -> tuple[Any, Any]:
-    """The least and the greatest value of an index where `p` may hold, as far as known columns tell."""
+    """Return the smallest and largest value of an index at which `p` may hold, as far as known columns decide."""
     everything = np.asarray(0), np.asarray(extent - 1)
     match p:
         case And(parts) | Or(parts) if parts:
@@ -328,7 +323,7 @@ def _index_bounds(p: Predicate, index: str, extent: int, columns: Columns) -> tu
 
 
 def _expand_counts(count: Any) -> Iterator[tuple[Any, Any]]:
-    """Each row so often as its count says, with 0, 1, … in each: rows and these, so many at a time."""
+    """Repeat each row as often as its count says, numbered 0, 1, …; yield row numbers and these numbers in blocks."""
     ends = np.cumsum(count)
     start = 0
     while start < len(ends):
@@ -342,9 +337,11 @@ def _expand_counts(count: Any) -> Iterator[tuple[Any, Any]]:
 
 @dataclass(frozen=True)
 class _Matches:
-    """Which tuples of a relation agree with each row in the arguments that are known: those from
-    `first` on, `count_points` of them. `values` has for each index that a tuple determines the argument
-    and the tuples' entries there. `settled` is the relation, if it holds of all that are joined.
+    """The tuples of a relation that agree with each row in the known arguments: `count_points` tuples from `first` on.
+
+    `values` has, for each index that a tuple determines, the argument and the tuples' entries. `settled` is the relation, if
+    it
+    holds for all joined tuples.
     """
 
     first: Any
@@ -359,7 +356,7 @@ class _Matches:
     def expand_rows(
         self, columns: Columns, ranges: Mapping[str, int]
     ) -> Iterator[tuple[Columns, int]]:
-        """The rows with each of their tuples, so many at a time."""
+        """Yield the rows with each of their tuples, in blocks."""
         for rows, offsets in _expand_counts(self.count):
             places = self.first[rows] + offsets
             part = {i: c[rows] for i, c in columns.items()}
@@ -373,9 +370,13 @@ class _Matches:
 
 
 def _match_relation(
-    q: Predicate, columns: Columns, rows: int, missing: Sequence[str], data: Mapping[str, Data]
+    q: Predicate,
+    columns: Columns,
+    rows: int,
+    missing: Sequence[str],
+    data: Mapping[str, RelationData],
 ) -> _Matches | None:
-    """The join with a relation's tuples; None where they determine no index."""
+    """Join rows with a relation's tuples; None where the tuples determine no index."""
     if not is_asserted(q):
         return None
     known = [k for k, a in enumerate(q.arguments) if a.names <= columns.keys()]
@@ -393,7 +394,7 @@ def _match_relation(
     wanted = [np.broadcast_to(affine_values(q.arguments[k], columns), (rows,)) for k in known]
     keys, asked, size = _rank_rows(table, wanted, rows)
     order = np.argsort(keys, kind="stable")
-    first, count = _runs_of(keys[order], asked, size)
+    first, count = _find_runs(keys[order], asked, size)
     values = {
         index: (q.arguments[k], table[order, len(known) + n])
         for n, (index, k) in enumerate(solved.items())
@@ -402,8 +403,10 @@ def _match_relation(
 
 
 def _rank_rows(table: Any, wanted: Sequence[Any], rows: int) -> tuple[Any, Any, int]:
-    """The leading columns of a table and those that are looked for, as one number a row: equal where they are, -1 for what the
-    table does not have; and a number above all of them.
+    """Number the leading columns of a table and the wanted rows so that equal rows have equal numbers.
+
+    Returns:
+        both lists of numbers, -1 for a wanted row that the table does not have, and a number above all of them.
     """
     keys, asked, size = np.zeros(len(table), np.int64), np.zeros(rows, np.int64), 1
     if not len(table):
@@ -413,7 +416,7 @@ def _rank_rows(table: Any, wanted: Sequence[Any], rows: int) -> tuple[Any, Any, 
         extent = high - low + 1
         if size * extent > np.iinfo(np.int64).max:
             known, keys = np.unique(keys, return_inverse=True)
-            asked, size = _places_of(known, asked), len(known)
+            asked, size = _find_positions(known, asked), len(known)
         inside = (asked >= 0) & (values >= low) & (values <= high)
         keys = keys * extent + (table[:, k] - low)
         asked = np.where(inside, asked * extent + (values - low), -1)
@@ -421,8 +424,11 @@ def _rank_rows(table: Any, wanted: Sequence[Any], rows: int) -> tuple[Any, Any, 
     return keys, asked, size
 
 
-def _runs_of(ordered: Any, asked: Any, size: int) -> tuple[Any, Any]:
-    """Where each number is in an array in order, and how many times. Numbers below a small `size` are counted, not searched."""
+def _find_runs(ordered: Any, asked: Any, size: int) -> tuple[Any, Any]:
+    """Find where each number begins in a sorted array, and how often it occurs.
+
+    Numbers below a small `size` are counted instead of searched.
+    """
     if size > 2 * (len(ordered) + len(asked)):
         first, last = (np.searchsorted(ordered, asked, side) for side in ("left", "right"))
         return first, last - first
@@ -430,15 +436,15 @@ def _runs_of(ordered: Any, asked: Any, size: int) -> tuple[Any, Any]:
     return (np.cumsum(counts) - counts)[asked], counts[asked]
 
 
-def _places_of(known: Any, values: Any) -> Any:
-    """Where each value is in an array in order, -1 where it is not."""
+def _find_positions(known: Any, values: Any) -> Any:
+    """Return the position of each value in a sorted array, -1 where it is missing."""
     place = np.searchsorted(known, values)
     there = (place < len(known)) & (np.append(known, 0)[place] == values)
     return np.where(there, place, -1)
 
 
 def _determine_index(
-    waiting: list[Predicate], columns: Columns, missing: list[str], data: Mapping[str, Data]
+    waiting: list[Predicate], columns: Columns, missing: list[str], data: Mapping[str, RelationData]
 ) -> tuple[str, Any] | None:
     for q in waiting:
         unknown = [i for i in missing if i in q.names]
@@ -464,14 +470,14 @@ def _determine_index(
 
 
 def affine_values(a: Affine, columns: Mapping[str, Any], rows: Any = ...) -> Any:
-    """An affine expression on columns of indices, in some of their rows."""
+    """Evaluate an affine expression on columns of indices, in some of their rows."""
     total: Any = np.asarray(a.constant, np.int64)
     for name, k in a.terms:
         total = total + columns[name][rows] * k
     return total
 
 
-def holds_in_rows(p: Predicate, columns: Columns, data: Mapping[str, Data]) -> Any:
+def holds_in_rows(p: Predicate, columns: Columns, data: Mapping[str, RelationData]) -> Any:
     """Whether a predicate holds in each row; a scalar where it is the same in all."""
     return _Rows({name: (column, ("row",)) for name, column in columns.items()}, data).holds_at(p)[
         0
@@ -483,7 +489,7 @@ class _Rows(Points):
     """The rows of a table: each column with the axes that it has, rows and quantified indices."""
 
     columns: Mapping[str, Aligned]
-    data: Mapping[str, Data]
+    data: Mapping[str, RelationData]
 
     def affine_values(self, a: Affine) -> Aligned:
         values, axes = self.broadcast_together([self.columns[name] for name in sorted(a.names)])

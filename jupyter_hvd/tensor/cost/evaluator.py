@@ -11,7 +11,7 @@ from ..language.predicates import substitute as substitute_predicate
 from ..language.terms import Binder
 from ..reference.evaluate import Environment
 from . import counting
-from .counting import Data
+from .counting import RelationData
 from .formula import Count, Formula
 from .loops import Sizes
 
@@ -21,9 +21,9 @@ SEARCHED = 100_000_000
 
 @dataclass
 class Evaluator:
-    """Formulas at sizes, with the data of the relations; counts over data are counted once."""
+    """Evaluates formulas at sizes with the relations' data; each count over data is computed once."""
 
-    data: Mapping[str, Data]
+    data: Mapping[str, RelationData]
 
     def __post_init__(self) -> None:
         self._counted: dict[tuple[Count, tuple[tuple[str, int], ...]], int | None] = {}

@@ -98,7 +98,7 @@ class Polynomial:
         return result
 
     def by_powers_of(self, name: str) -> dict[int, Polynomial]:
-        """The coefficients, polynomials in the other names, of each power of a name."""
+        """Return the coefficients, polynomials in the other names, of each power of a name."""
         parts: dict[int, dict[Monomial, Fraction]] = {}
         for monomial, k in self.terms:
             power = dict(monomial).get(name, 0)
@@ -107,7 +107,7 @@ class Polynomial:
         return {power: _make_polynomial(terms) for power, terms in parts.items()}
 
     def substitute(self, name: str, value: Polynomial) -> Polynomial:
-        """With a polynomial in place of a name."""
+        """Replace a name by a polynomial."""
         terms = (k * value.power(power) for power, k in self.by_powers_of(name).items())
         return sum(terms, Polynomial())
 
@@ -157,11 +157,9 @@ Counted = dict[tuple[Binders, Predicate], int]  # how many times each count of p
 
 @dataclass(frozen=True)
 class Formula:
-    """An exact cost: on the first region that holds, its polynomial; plus the counts that are
-    none.
+    """An exact cost: the polynomial of the first region that holds, plus the counts that have no polynomial.
 
-    The regions cover every choice of sizes that are at least 1. `str` gives Python syntax where
-    no count is left.
+    The regions cover all sizes that are at least 1. `str` gives Python syntax if no count is left.
     """
 
     pieces: tuple[Piece, ...]
@@ -183,9 +181,7 @@ class Formula:
         return f"({text}) + {counts}" if len(cases) > 1 else f"{text} + {counts}"
 
     def evaluate(self, env: Environment | None = None, **sizes: int) -> int:
-        """The cost at given sizes, each at least 1; counts over relations need those in an
-        environment.
-        """
+        """Evaluate the cost at given sizes, each at least 1. Counts over relations need those in an environment."""
         env = env or Environment(integers=dict(sizes))
         integers = {**env.integers, **sizes}
         at = Environment(integers=integers)
@@ -205,27 +201,23 @@ def _polynomial_source(p: Predicate) -> str:
 
 @deep_recursion()
 def cost_formula(function: Lambda) -> Formula:
-    """The total cost of a program (4.22–4.34) as a formula in its sizes, exact wherever every
-    size is at least 1.
-    """
+    """Return the total cost of a program (4.22–4.34) as a formula in its sizes, exact wherever every size is at least 1."""
     together: Counted = {}
     for counted in _collect_counts(function.body).values():
         for key, times in counted.items():
             together[key] = together.get(key, 0) + times
-    return cost_formula_of(together)
+    return sum_counts(together)
 
 
 @deep_recursion()
 def cost_formulas(e: Term) -> dict[str, Formula]:
-    """The cost of a term by kind of operation, as `Cost` has it: additions, multiplications,
-    calls.
-    """
-    return {kind: cost_formula_of(counted) for kind, counted in _collect_counts(e).items()}
+    """Return the cost of a term by kind of operation, as in `Cost`: additions, multiplications, calls."""
+    return {kind: sum_counts(counted) for kind, counted in _collect_counts(e).items()}
 
 
 def count_formula(binders: Binders, p: Predicate) -> Formula:
-    """`#{binders | p}` as a formula in the sizes."""
-    return cost_formula_of({canonical_count(binders, p): 1})
+    """Return `#{binders | p}` as a formula in the sizes."""
+    return sum_counts({canonical_count(binders, p): 1})
 
 
 def _collect_counts(e: Term) -> dict[str, Counted]:
@@ -254,8 +246,9 @@ class Operation:
 
 
 def count_operations(e: Term, binders: Binders = (), p: Predicate = TRUE) -> Iterator[Operation]:
-    """What the cost of a term consists of (Fig. 6), at the points where it is evaluated. No name
-    is bound twice in the term.
+    """Yield the operations in the cost of a term (Fig. 6), at the points where it is evaluated.
+
+    No name may be bound twice in the term.
     """
     match e:
         case Add(left, right):
@@ -291,8 +284,8 @@ def count_operations(e: Term, binders: Binders = (), p: Predicate = TRUE) -> Ite
         yield from count_operations(child, binders, p)
 
 
-def cost_formula_of(counted: Counted) -> Formula:
-    """A sum of counts as one formula."""
+def sum_counts(counted: Counted) -> Formula:
+    """Add counts to one formula."""
     total: list[Piece] = [(TRUE, Polynomial.of(0))]
     counts = []
     for (binders, p), times in counted.items():
@@ -307,9 +300,7 @@ def cost_formula_of(counted: Counted) -> Formula:
 
 
 def canonical_count(binders: Binders, p: Predicate) -> tuple[Binders, Predicate]:
-    """Simplified, and with the binders' names by place, so that equal counts are counted
-    together.
-    """
+    """Simplify a count and rename its binders by position, so that equal counts are computed once."""
     taken = p.names.union(*(n.names for n in in_ranges(binders))) - {*index_names(binders)}
     names = [fresh(f"i{k}", taken) for k in range(len(binders))]
     meaning = {index: Affine.of(name) for (index, _), name in zip(binders, names, strict=True)}
@@ -319,9 +310,7 @@ def canonical_count(binders: Binders, p: Predicate) -> tuple[Binders, Predicate]
 
 @lru_cache(maxsize=1024)
 def symbolic_count(binders: Binders, p: Predicate) -> list[Piece] | None:
-    """`#{binders | p}` as polynomials on disjoint regions of the sizes; None where it is not
-    piecewise polynomial.
-    """
+    """Count `#{binders | p}` as polynomials on disjoint regions of the sizes; None where it is not piecewise polynomial."""
     if p.relations:
         return None
     names = sorted(p.names.union(*(n.names for _, n in binders)) - {*index_names(binders)})
@@ -342,7 +331,7 @@ def symbolic_count(binders: Binders, p: Predicate) -> list[Piece] | None:
 
 
 def _with_rest(piece: Piece, positive: Predicate) -> list[Piece]:
-    """A piece, and zero where it does not apply."""
+    """Return a piece, and the zero piece for all other sizes."""
     region, polynomial = piece
     region = sets.simplify_under(region, positive)
     if region == TRUE:
@@ -355,8 +344,10 @@ def _with_rest(piece: Piece, positive: Predicate) -> list[Piece]:
 def _sum_over_points(
     indices: tuple[str, ...], p: Predicate, weight: Polynomial
 ) -> list[Piece] | None:
-    """`Σ weight` over the points of a conjunction `p`, the last index first, as pieces whose
-    regions may overlap and then add up.
+    """Sum a weight over the points of a conjunction `p`, the last index first.
+
+    Returns:
+        pieces whose regions may overlap and then add up.
     """
     if sets.is_impossible((), p):
         return []
@@ -369,7 +360,9 @@ def _sum_over_points(
 def _bounds_of_index(
     index: str, p: Predicate
 ) -> tuple[list[Affine], list[Affine], list[Predicate]] | None:
-    """The lower and the upper bounds of an index, and what does not bound it; None where a multiple of it is bounded."""
+    """Return the lower and upper bounds of an index, and the conditions that do not bound it; None if a multiple of it is
+    bounded.
+    """
     lower: list[Affine] = []
     upper: list[Affine] = []
     rest: list[Predicate] = []
@@ -395,8 +388,9 @@ def _bounds_of_index(
 def _value_by_value(
     indices: tuple[str, ...], p: Predicate, weight: Polynomial
 ) -> list[Piece] | None:
-    """As `_sum_over_points`, where the last index has at most `FEW` values, whatever the others are: each by itself.
-    So |i| + |j| ≤ 1 is counted, whose bounds of i, put together, are those of 2·i.
+    """As `_sum_over_points`, where the last index has at most `FEW` values: add up each value separately.
+
+    This counts |i| + |j| ≤ 1, for example, where the bounds of i combine to bounds of 2·i.
     """
     *outer, index = indices
     bounds = _bounds_of_index(index, p)
@@ -425,7 +419,7 @@ def _value_by_value(
 def _between_bounds(
     indices: tuple[str, ...], p: Predicate, weight: Polynomial
 ) -> list[Piece] | None:
-    """As `_sum_over_points`, where no multiple of the last index is bounded."""
+    """As `_sum_over_points`, where no multiple of the last index is bounded: sum between its bounds."""
     *outer, index = indices
     bounds = _bounds_of_index(index, p)
     if bounds is None:
@@ -470,9 +464,7 @@ def _sum_polynomial(weight: Polynomial, index: str, low: Affine, high: Affine) -
 
 
 def _power_sum(power: int, n: Polynomial) -> Polynomial:
-    """`Σ_{k=0}^{n-1} k^power` as a polynomial in n, which holds for every integer n as a
-    difference.
-    """
+    """Return `Σ_{k=0}^{n-1} k^power` as a polynomial in n, valid for every integer n as a difference."""
     total = Polynomial()
     for j in range(power + 1):
         k = Fraction(comb(power + 1, j) * _bernoulli_numbers(j), power + 1)
@@ -489,7 +481,7 @@ def _bernoulli_numbers(n: int) -> Fraction:
 
 
 def _sum_pieces(left: Iterable[Piece], right: Iterable[Piece]) -> list[Piece]:
-    """The sum of two piecewise polynomials, on the regions where both have one piece."""
+    """Add two piecewise polynomials, on the regions where both have a piece."""
     together: dict[Polynomial, list[Predicate]] = {}
     right = list(right)
     for p, a in left:
@@ -501,9 +493,7 @@ def _sum_pieces(left: Iterable[Piece], right: Iterable[Piece]) -> list[Piece]:
 
 
 def _order_pieces(pieces: list[Piece]) -> tuple[Piece, ...]:
-    """The piece of large sizes first: the one with the fewest equalities, then the highest
-    degree.
-    """
+    """Sort pieces so that those of large sizes come first: fewest equalities, then highest degree."""
 
     def total_degree(polynomial: Polynomial) -> int:
         return max((sum(power for _, power in m) for m, _ in polynomial.terms), default=0)
@@ -511,15 +501,15 @@ def _order_pieces(pieces: list[Piece]) -> tuple[Piece, ...]:
     return tuple(sorted(pieces, key=lambda piece: -total_degree(piece[1])))
 
 
-def piece_at(formula: Formula, sizes: Mapping[str, int]) -> Formula:
-    """The formula on the region that the sizes lie in."""
+def select_region(formula: Formula, sizes: Mapping[str, int]) -> Formula:
+    """Return the formula on the region that contains the sizes."""
     here = Environment(integers=dict(sizes))
     polynomial = next(q for region, q in formula.pieces if holds(region, here))
     return Formula(((TRUE, polynomial),), formula.counts)
 
 
 def rename_sizes(formula: Formula, names: Mapping[str, str]) -> Formula:
-    """The formula with sizes under other names, those that are equal under one."""
+    """Rename the sizes in a formula; equal sizes get the same name."""
     pieces = []
     for region, polynomial in formula.pieces:
         total = Polynomial()

@@ -30,7 +30,7 @@ Sizes = Mapping[str, int]
 
 
 def loop_interfaces(program: Program, sizes: Sizes) -> int:
-    """I(P): the numbers that go into and come out of all loops and each of their iterations."""
+    """Compute I(P): the number of values that enter and leave all loops and each of their iterations."""
     total = 0
     for statement in program.statements:
         loop = statement.rhs
@@ -47,9 +47,10 @@ def _entry_count(gens: Binders, sizes: Sizes) -> int:
     return prod(max(0, size.evaluate(sizes)) for _, size in gens)
 
 
-def stored_counts(program: Program) -> dict[str, Formula]:
-    """The numbers that loops keep from turn to turn, by the history's variable. Of one of which the last entry alone is
-    read, that is all that is kept.
+def count_stored_values(program: Program) -> dict[str, Formula]:
+    """Count the values that loops store from iteration to iteration, by the history's variable.
+
+    If only the last entry of a history is read, only that entry is stored.
     """
     terms = [term for _, term in statement_terms(program)]
     ends = {s.name: s.rhs.gens for s in program.statements if isinstance(s.rhs, Part)}
@@ -69,7 +70,7 @@ def stored_counts(program: Program) -> dict[str, Formula]:
 
 
 def _read_variables(e: Term) -> Iterator[tuple[str, Affine | None]]:
-    """The variables that a term reads, each with its first index; None where it is read as a whole."""
+    """Return the variables that a term reads, each with its first index; None where the full array is read."""
     root, places = strip_entries(e)
     if isinstance(root, Var):
         yield root.name, places[0] if places else None
@@ -78,8 +79,8 @@ def _read_variables(e: Term) -> Iterator[tuple[str, Affine | None]]:
         yield from _read_variables(child)
 
 
-def named_histories(program: Program, name: str, loop: Recurrence) -> list[str]:
-    """What the histories of a loop are called."""
+def name_histories(program: Program, name: str, loop: Recurrence) -> list[str]:
+    """Name the histories of a loop."""
     names = [name] * len(loop.starts)
     for statement in program.statements:
         if isinstance(statement.rhs, Part) and statement.rhs.source == name:
@@ -90,7 +91,7 @@ def named_histories(program: Program, name: str, loop: Recurrence) -> list[str]:
 def loop_header(
     loop: Recurrence, name: str, called: list[str], variables: Mapping[str, Term]
 ) -> str:
-    """A loop in short: what its histories begin with, and which statement of an iteration each goes on with."""
+    """Summarize a loop: the initial values of its histories, and the statement of an iteration that computes the next of each."""
     first = [f"{x}[0] := {show(variables[s])}" for x, s in zip(called, loop.starts, strict=True)]
     made = [
         f"{x}[{loop.index}+1] := {name}.{y}"
@@ -106,8 +107,10 @@ def iteration_statements(
     variables: Mapping[str, Term],
     known: dict[str, Term],
 ) -> Iterator[tuple[str, Statement, Term]]:
-    """The statements of an iteration by the names that they have outside, with their terms at the loop's index;
-    `known` takes what an iteration's variables are called.
+    """Yield the statements of an iteration with their outer names, and with their terms at the loop's index.
+
+    Args:
+        known: is filled with the names of the iteration's variables.
     """
     turn = Affine.of(loop.index)
     inside: dict[str, Term] = {}

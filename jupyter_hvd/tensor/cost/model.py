@@ -36,9 +36,7 @@ from ..reference.evaluate import Environment, holds, loop, points
 
 @dataclass(frozen=True)
 class Cost:
-    """How many operations of each kind; `io` also counts the reals that go in and come out
-    (Theorem 6.55).
-    """
+    """The number of operations of each kind. `io` also counts the reals that enter and leave (Theorem 6.55)."""
 
     additions: int = 0
     multiplications: int = 0
@@ -75,8 +73,9 @@ FREE = Cost()
 
 
 def cost(e: Term, env: Environment) -> Cost:
-    """`$⟦e|σ⟧` (4.22–4.34); that of a loop is the sum of its iterations'. Needs the sizes and the relations
-    in σ, not the values of variables.
+    """Compute `$⟦e|σ⟧` (4.22–4.34); the cost of a loop is the sum of its iterations'.
+
+    Needs the sizes and relations in σ, not the values of variables.
     """
     match e:
         case Var() | Const():

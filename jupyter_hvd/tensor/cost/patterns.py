@@ -32,7 +32,7 @@ from ..language.terms import Binder, Binders, in_ranges, index_names, number_bin
 from ..polyhedral import sets
 from ..reference.evaluate import Environment
 from ..ssa.program import pointwise
-from .counting import Data, in_order_once, point_tables
+from .counting import RelationData, point_tables, sort_unique
 from .formula import Formula, Polynomial, count_formula
 
 LARGER = 8  # times as large sizes at which a pattern without structure is full, too
@@ -42,8 +42,10 @@ DRAWN = ((12, 9, 7, 5), (7, 6, 5, 4), (4, 3, 3, 3))
 
 @dataclass(frozen=True)
 class Sparsity:
-    """Where a Jacobian may be other than zero: at row `rows`, indices of the result, and column `columns`, indices of
-    the parameter, where `condition` holds. `reason` says why that is everywhere, where it is for want of structure.
+    """The condition under which an entry of a Jacobian may be nonzero.
+
+    `rows` are the indices of the result, `columns` those of the parameter. `reason` says why the pattern is full, if that is
+    for lack of structure.
     """
 
     rows: Binders
@@ -53,7 +55,7 @@ class Sparsity:
 
     @cached_property
     def count(self) -> Formula:
-        """The number of entries in the sizes, each at least 1; what data decide stays a count, `#{…}`."""
+        """The number of entries in the sizes, each at least 1; counts that depend on data stay `#{…}`."""
         return _merge_regions(count_formula((*self.rows, *self.columns), self.condition))
 
     def __str__(self) -> str:
@@ -84,8 +86,8 @@ class Sparsity:
         return text + draw_pattern(rows, columns, shape, f"at {at}" if at else "")
 
 
-def entry_keys(found: Sparsity, sizes: Mapping[str, int], data: Mapping[str, Data]) -> Any:
-    """The positions of the entries in the matrix, row by row, in order."""
+def entry_keys(found: Sparsity, sizes: Mapping[str, int], data: Mapping[str, RelationData]) -> Any:
+    """Return the positions of the entries in the matrix, in row-major order."""
     values = {x: Affine.of(n) for x, n in sizes.items()}
     binders = tuple(
         Binder(i, Affine.of(max(0, n.evaluate(sizes)))) for i, n in (*found.rows, *found.columns)
@@ -97,12 +99,12 @@ def entry_keys(found: Sparsity, sizes: Mapping[str, int], data: Mapping[str, Dat
         for index, extent in zip(names, box, strict=True):
             key = key * extent + columns[index]
         blocks.append(key)
-    return in_order_once(np.concatenate(blocks)) if blocks else np.zeros(0, np.int64)
+    return sort_unique(np.concatenate(blocks)) if blocks else np.zeros(0, np.int64)
 
 
 @deep_recursion()
 def jacobian_sparsity(linear: Linearization) -> Sparsity:
-    """The pattern of a function's Jacobian by one parameter, exact up to what cancels or is zero by its values."""
+    """Derive the pattern of a function's Jacobian by one parameter; exact up to cancellation and accidental zeros."""
     rows, columns = number_binders("i", linear.result), number_binders("j", linear.argument)
     if not linear.has_addends:
         return Sparsity(rows, columns, TRUE, "a loop or a decomposition depends on it")
@@ -131,7 +133,7 @@ def jacobian_sparsity(linear: Linearization) -> Sparsity:
 
 
 def entry_count(found: Sparsity, sizes: Mapping[str, int]) -> int | None:
-    """The number of entries at given sizes; None where data decide, or it is no polynomial."""
+    """Return the number of entries at given sizes; None where it depends on data or is not a polynomial."""
     if found.count.counts:
         return None
     if any(n.evaluate(sizes) < 1 for _, n in (*found.rows, *found.columns)):
@@ -140,7 +142,7 @@ def entry_count(found: Sparsity, sizes: Mapping[str, int]) -> int | None:
 
 
 def explain_unstructured(found: Sparsity, sizes: Mapping[str, int]) -> str:
-    """Why structure gives nothing; empty where it does. A pattern that is full because sizes are small has structure."""
+    """Say why there is no structure to exploit; "" where there is. A pattern that is full only at small sizes has structure."""
     if found.reason:
         return found.reason
     for at in (sizes, {x: LARGER * n for x, n in sizes.items()}):
@@ -151,12 +153,12 @@ def explain_unstructured(found: Sparsity, sizes: Mapping[str, int]) -> str:
 
 
 def box_count(binders: Binders, sizes: Mapping[str, int]) -> int:
-    """The number of index tuples that the ranges of some binders have."""
+    """Return the number of index tuples in the ranges of some binders."""
     return prod(max(0, n.evaluate(sizes)) for n in in_ranges(binders))
 
 
 def _merge_regions(formula: Formula) -> Formula:
-    """The formula without regions on which the polynomial of another region holds as well: `n**2 if n == 1 else 2*n - 1`."""
+    """Drop regions on which another region's polynomial holds as well: `n**2 if n == 1 else 2*n - 1` becomes `2*n - 1`."""
     pieces = [*formula.pieces]
     for piece in formula.pieces:
         at = dict(_fixed_sizes(piece[0]))
@@ -175,7 +177,7 @@ def _merge_regions(formula: Formula) -> Formula:
 
 
 def _fixed_sizes(region: Predicate) -> Iterator[tuple[str, int]]:
-    """The sizes that a region says the value of."""
+    """Return the sizes whose value a region fixes."""
     for q in conjuncts(region):
         if isinstance(q, Compare) and q.op == "=":
             for a, b in ((q.left, q.right), (q.right, q.left)):

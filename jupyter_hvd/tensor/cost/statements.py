@@ -47,17 +47,17 @@ from .formula import (
 )
 from .loops import Sizes as Sizes
 from .loops import (
+    count_stored_values,
     iteration_statements,
     loop_header,
     loop_interfaces,
-    named_histories,
-    stored_counts,
+    name_histories,
 )
 from .model import interface_size
 
 
 class Spelling(NamedTuple):
-    """A statement as einsum's index notation has it: `X3[i, j]`, `Σ k: A[i, k]·B[k, j]`, ` where k < i`."""
+    """A statement in einsum's index notation: `X3[i, j]`, `Σ k: A[i, k]·B[k, j]`, ` where k < i`."""
 
     target: str
     expression: str
@@ -79,7 +79,7 @@ class Line:
 
     @property
     def source_lines(self) -> tuple[tuple[Place, Mapping[str, Formula]], ...]:
-        """The user's lines that it comes from, with what of its cost each has: of a loop, those of its body."""
+        """The user's source lines for this statement, with the cost of each; for a loop, those of its body."""
         spent = ((line.origin.place, line.costs) for line in self.turns or (self,))
         return tuple((place, costs) for place, costs in spent if place is not None)
 
@@ -90,7 +90,7 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class ProgramCosts:
-    """The cost of a program as written, and that of every statement of its Tensor SSA."""
+    """The cost of a program as in the source, and the cost of each statement of its Tensor SSA."""
 
     function: Lambda
     ssa: Program
@@ -101,7 +101,7 @@ class ProgramCosts:
 
     @cached_property
     def kinds(self) -> dict[str, Formula]:
-        """Additions, multiplications, calls."""
+        """The formulas for additions, multiplications and calls."""
         return cost_formulas(self.function.body)
 
     @cached_property
@@ -123,7 +123,7 @@ class ProgramCosts:
     ) -> Line:
         line, rhs = _statement_line(statement, term), statement.rhs
         if isinstance(rhs, Recurrence):
-            called = named_histories(self.ssa, statement.name, rhs)
+            called = name_histories(self.ssa, statement.name, rhs)
             turns = tuple(
                 _cost_loop_body(statement.name, rhs, called, variables, (), statement.origin)
             )
@@ -134,15 +134,15 @@ class ProgramCosts:
 
     @cached_property
     def histories(self) -> Mapping[str, Formula]:
-        """The numbers that loops keep from turn to turn, by variable."""
-        return stored_counts(self.ssa)
+        """The number of values that loops store from iteration to iteration, by variable."""
+        return count_stored_values(self.ssa)
 
     def io_count(self, sizes: Sizes) -> int:
         """`$(inputs) + $(output)` (6.53)."""
         return interface_size(self.function, sizes)
 
     def loop_interfaces(self, sizes: Sizes) -> int:
-        """What goes into and comes out of all iterations of loops; 0 where there is no loop."""
+        """The number of values that enter and leave all iterations of loops; 0 without loops."""
         return loop_interfaces(self.ssa, sizes)
 
 
@@ -182,7 +182,7 @@ def _cost_loop_body(
             entries=NOTHING,
         )
         if isinstance(rhs, Recurrence):
-            within = named_histories(loop.body, statement.name, rhs)
+            within = name_histories(loop.body, statement.name, rhs)
             within = [f"{name}.{x}" for x in within]
             short = loop_header(rhs, outside, within, inside)
             yield replace(line, spelling=Spelling(outside, short))
@@ -206,7 +206,7 @@ def _statement_line(statement: Statement, term: Term) -> Line:
 
 
 def spelling_of(name: str, term: Term) -> Spelling:
-    """A statement's right-hand side in index notation: an entry of what it fills, not the whole array."""
+    """Print a statement's right-hand side in index notation: one entry of its result, not the full array."""
     binders, body = strip_gens(term)
     target = f"{name}[{', '.join(index for index, _ in binders)}]" if binders else name
     summed: list[str] = []
@@ -221,7 +221,7 @@ def spelling_of(name: str, term: Term) -> Spelling:
 
 
 def points_of(rhs: Rhs) -> tuple[Binders, Predicate]:
-    """The points that a statement visits."""
+    """Return the binders and condition of the points that a statement visits."""
     match rhs:
         case Addition():
             return rhs.gens, disj(rhs.left_mask, rhs.right_mask)

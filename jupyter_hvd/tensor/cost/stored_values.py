@@ -13,15 +13,15 @@ from .statements import Line, ProgramCosts, Sizes
 
 
 @dataclass(frozen=True)
-class Kept:
-    """The histories that the reverse of one loop takes its rows from: `whole` as it is, `carried` with `checkpoint=True`."""
+class StoredValues:
+    """The histories that the reverse of one loop reads: `whole` by default, `carried` with `checkpoint=True`."""
 
     turns: Affine
     whole: tuple[Line, ...]
     carried: tuple[Line, ...]
 
     def stored_count(self, evaluate: Evaluator, sizes: Sizes) -> tuple[int, int, int] | None:
-        """So many as it is, with `checkpoint=True`, and in blocks: see `docs/recurrences.md`."""
+        """Return the number of stored values by default, with `checkpoint=True`, and in blocks: see `docs/recurrences.md`."""
         turns = self.turns.evaluate(sizes)
         counts = [
             [evaluate(line.entries, sizes) for line in lines]
@@ -37,12 +37,12 @@ class Kept:
         return whole, carried, min(whole, ceil(blocks))
 
 
-def stored_values(whole: ProgramCosts, carried: ProgramCosts) -> tuple[Kept, ...]:
-    """The loops of a gradient that take from an earlier loop's histories, in it and with `checkpoint=True`."""
+def list_stored_values(whole: ProgramCosts, carried: ProgramCosts) -> tuple[StoredValues, ...]:
+    """Return the loops of a gradient that read an earlier loop's histories, in it and with `checkpoint=True`."""
     first, second = _reversed_loops(whole), _reversed_loops(carried)
     if len(first) != len(second):
         return ()
-    return tuple(Kept(size, a, b) for (size, a), (_, b) in zip(first, second, strict=True))
+    return tuple(StoredValues(size, a, b) for (size, a), (_, b) in zip(first, second, strict=True))
 
 
 def _reversed_loops(gradient: ProgramCosts) -> list[tuple[Affine, tuple[Line, ...]]]:
@@ -57,6 +57,6 @@ def _reversed_loops(gradient: ProgramCosts) -> list[tuple[Affine, tuple[Line, ..
 
 
 def _is_history(line: Line, lines: Mapping[str, Line]) -> bool:
-    """Whether it is what a loop has carried, as it is or the other way round."""
+    """Whether a statement is a loop's history, in order or reversed."""
     read = operands(line.rhs)
     return isinstance(line.rhs, Part) or (len(read) == 1 and _is_history(lines[read[0]], lines))

@@ -1,17 +1,4 @@
-"""The table of elementary functions: scalar functions that a program calls, and that passes treat as primitives.
-
-A row says all that the project knows of one: NumPy's names for it, JAX's function, its partial derivatives as terms, where it
-is defined, its values at special points, and what its derivative is where it has none. `primitives` makes a function of the
-language from each row, `frontend/forms` a function of NumPy's, `jax/elementwise` a kernel, and `docs/numpy.md` a line.
-
-**Derivatives to every order.** The derivative of a smooth function is a term of smooth functions. `maximum(x, 0) +
-log1p(exp(-|x|))` computes softplus, but its pieces have kinks at 0, where their second derivatives vanish; so softplus is a row
-of its own, whose derivative is the logistic function. Where the formula of a derivative is 0·∞ or 0/0 somewhere, the derivatives
-are a family, one row for each order.
-
-**Kinks.** Where a function has no derivative, the table takes the middle of the one-sided ones: 0 for `abs` at 0, 1/2 for each
-operand of `maximum` on a tie. Steps (`floor`, `sign`, comparisons) have derivative 0.
-"""
+"""The table of elementary functions: scalar functions that programs call, and that passes treat as primitives."""
 
 from __future__ import annotations
 
@@ -40,9 +27,10 @@ POSITIVE: Interval = (0, INF)
 class Elementary:
     """A row of the table.
 
-    `compute` takes Python's floats and, where the function is rational, ints and fractions. `slopes` are the partial
-    derivatives as the printer writes them, over x, y, z. `numpy` are the names in NumPy, `math`, SciPy and JAX under which
-    programs call it; one that has none is internal. In JAX it is `jax`, a path in the package, or `kernel`.
+    `compute` takes Python floats and, if the function is rational, ints and fractions. `slopes` are the partial derivatives
+    in
+    the printer's notation, over x, y, z. `numpy` has the names in NumPy, `math`, SciPy and JAX by which programs call the
+    function; a function without one is internal. In JAX it is `jax`, a path in the package, or `kernel`.
     """
 
     name: str
@@ -75,8 +63,8 @@ FAMILIES: dict[str, Callable[[int], Elementary]] = {}
 
 
 @cache
-def elementary(name: str) -> Elementary | None:
-    """The row of that name, or of a family; None where there is none."""
+def find_elementary(name: str) -> Elementary | None:
+    """Return the row of a name, or of a member of a family; None where there is none."""
     if name in TABLE:
         return TABLE[name]
     family = name.rstrip("0123456789")
@@ -86,14 +74,14 @@ def elementary(name: str) -> Elementary | None:
 
 
 def _enter_function(name: str, compute: Callable[..., Any], *slopes: str, **more: Any) -> None:
-    """Enter a function with its partial derivatives as the printer writes them."""
+    """Add a function with its partial derivatives in the printer's notation."""
     more["numpy"] = tuple(more.get("numpy", "").split())
     more.setdefault("domain", (REALS,) * len(slopes))
     TABLE[name] = Elementary(name, compute, slopes, **more)
 
 
 def _enter_internal(name: str, compute: Callable[..., Any], *slopes: str, **more: Any) -> None:
-    """Enter a function that no program calls by name; all of these are cheap, and step functions or selections."""
+    """Add a function that programs cannot call by name; all of these are cheap: step functions or selections."""
     _enter_function(name, compute, *slopes, **{"cheap": True, "simple": len(slopes) == 1, **more})
 
 
@@ -103,7 +91,7 @@ def _enter_internal(name: str, compute: Callable[..., Any], *slopes: str, **more
 def _extend_math_function(
     of_one: Callable[..., float], beyond: Callable[..., Any]
 ) -> Callable[..., float]:
-    """A function of `math` that gives what NumPy does where `math` raises: outside its domain, and where it overflows."""
+    """Extend a function of `math` to return what NumPy does where `math` raises: outside its domain, and on overflow."""
 
     def compute(*arguments: Any) -> float:
         try:
@@ -121,8 +109,8 @@ def _reciprocal_of(x: Any) -> Any:
     return Fraction(1, x) if isinstance(x, int) else 1 / x
 
 
-def _keep_nonfinite(rounded: Callable[[Any], int]) -> Callable[[Any], Any]:
-    """A rounding that leaves what is infinite, or no number."""
+def _round_finite(rounded: Callable[[Any], int]) -> Callable[[Any], Any]:
+    """Wrap a rounding function so that it returns infinities and NaN unchanged."""
     return lambda x: rounded(x) if math.isfinite(x) else x
 
 
@@ -138,13 +126,13 @@ def _power_of(x: Any, y: Any) -> Any:
         return x**y if exact and y >= 0 else float(np.power(float(x), float(y)))
 
 
-def _extreme_of(of: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Python's `max` or `min` of two, and what is no number where one is none."""
+def _propagate_nan(of: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Wrap Python's binary `max` or `min` so that it returns NaN if an argument is NaN."""
     return lambda x, y: x if x != x else y if y != y else of(x, y)
 
 
 def _divide_safely(divide: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """A division with remainder, which by zero gives what NumPy's floats do."""
+    """Wrap a division with remainder so that division by zero returns what NumPy's floats do."""
 
     def compute(x: Any, y: Any) -> Any:
         if y != 0:
@@ -163,7 +151,7 @@ def _fmod(x: Any, y: Any) -> Any:
 
 
 def _compute_by_kernel(kernel: Kernel) -> Callable[..., float]:
-    """A kernel computed by NumPy."""
+    """Return a function that computes a kernel with NumPy."""
 
     def compute(*arguments: Any) -> float:
         with np.errstate(all="ignore"):
@@ -280,9 +268,9 @@ _enter_smooth(
 
 
 def _sinc(n: int) -> Elementary:
-    """The n-th derivative of `sin(πx)/(πx)`.
+    """Return the n-th derivative of `sin(πx)/(πx)`.
 
-    Away from 0 it goes by `x·s⁽ᵏ⁾ + k·s⁽ᵏ⁻¹⁾ = sin⁽ᵏ⁾`, near 0, where that cancels, by the series of the n-th derivative.
+    Away from 0 it uses `x·s⁽ᵏ⁾ + k·s⁽ᵏ⁻¹⁾ = sin⁽ᵏ⁾`; near 0, where that cancels, the series of the n-th derivative.
     """
 
     def kernel(xp: Any, x: Any) -> Any:
@@ -297,11 +285,11 @@ def _sinc(n: int) -> Elementary:
             return xp.where(near, xp.ones_like(x), away)
         t = xp.where(near, x, xp.zeros_like(x))
         series = xp.zeros_like(x)
-        for c in reversed(_series_of_sinc(n)):
+        for c in reversed(_sinc_series(n)):
             series = series * t * t + c
         return math.pi**n * xp.where(near, series * t if n % 2 else series, away)
 
-    special: dict[Point, float] = {(0.0,): math.pi**n * _series_of_sinc(n)[0] * (1 - n % 2)}
+    special: dict[Point, float] = {(0.0,): math.pi**n * _sinc_series(n)[0] * (1 - n % 2)}
     name = f"sinc{n}" if n else "sinc"
     numpy = () if n else ("sinc",)
     slopes = (f"sinc{n + 1}(x)",)
@@ -310,8 +298,8 @@ def _sinc(n: int) -> Elementary:
     )
 
 
-def _series_of_sinc(n: int) -> list[float]:
-    """The coefficients of the n-th derivative of `sin(x)/x`, by powers n % 2, n % 2 + 2, …"""
+def _sinc_series(n: int) -> list[float]:
+    """Return the coefficients of the n-th derivative of `sin(x)/x`, for the powers n % 2, n % 2 + 2, …"""
     terms = range((n + 1) // 2, (n + 1) // 2 + 16 + n)
     return [(-1) ** m * math.perm(2 * m, n) / math.factorial(2 * m + 1) for m in terms]
 
@@ -462,9 +450,9 @@ def _unless_zero(xp: Any, x: Any, value: Callable[[], Any]) -> Any:
 
 
 def _falling_power(n: int) -> Elementary:
-    """`y·(y - 1)⋯(y - n + 1)·x**(y - n)`, the n-th derivative of `x**y` by x, and 0 where the product is.
+    """Return `y·(y - 1)⋯(y - n + 1)·x**(y - n)`, the n-th derivative of `x**y` by x, and 0 where the product is 0.
 
-    That is where a whole y is less than n: of `x**k` at 0, where a formula with `x**(k - n)` would be 0·∞.
+    The product is 0 where y is an integer below n. There `x**(y - n)` at x = 0 would give 0·∞.
     """
 
     def compute(x: Any, y: Any) -> Any:
@@ -479,7 +467,7 @@ def _falling_power(n: int) -> Elementary:
         return xp.where(product == 0, xp.zeros_like(y), product * xp.power(x, exponent))
 
     # By the exponent it is 0 where x is, whose logarithm is minus infinity.
-    of_product = f" + ({_slope_of_product(n)})·pow(x, y + {-n})" if n else ""
+    of_product = f" + ({_falling_product_slope(n)})·pow(x, y + {-n})" if n else ""
     slopes = f"pow{n + 1}(x, y)", f"pow{n or ''}(x, y)·log(x + equal(x, 0)){of_product}"
     if n:
         return Elementary(
@@ -501,8 +489,8 @@ def _falling_power(n: int) -> Elementary:
     )
 
 
-def _slope_of_product(n: int) -> str:
-    """The derivative of `y·(y - 1)⋯(y - n + 1)`, in Horner's form."""
+def _falling_product_slope(n: int) -> str:
+    """Return the derivative of `y·(y - 1)⋯(y - n + 1)` in Horner's form."""
     coefficients = [0, 1]  # of the product, the constant first
     for k in range(1, n):
         shifted = [0, *coefficients]
@@ -583,7 +571,7 @@ _enter_function(
 
 
 def _polygamma(n: int) -> Elementary:
-    """The n-th derivative of `digamma`."""
+    """Return the n-th derivative of `digamma`."""
 
     def compute(x: Any) -> float:
         from scipy.special import digamma, polygamma  # type: ignore[import-untyped]
@@ -628,7 +616,7 @@ _enter_function(
 )
 _enter_function(
     "floor",
-    _keep_nonfinite(math.floor),
+    _round_finite(math.floor),
     "0",
     numpy="floor",
     jax="numpy.floor",
@@ -637,7 +625,7 @@ _enter_function(
 )
 _enter_function(
     "rint",
-    _keep_nonfinite(round),
+    _round_finite(round),
     "0",
     numpy="rint",
     jax="numpy.rint",
@@ -648,7 +636,7 @@ _enter_function(
 )
 _enter_function(
     "trunc",
-    _keep_nonfinite(math.trunc),
+    _round_finite(math.trunc),
     "0",
     numpy="trunc fix",
     jax="numpy.trunc",
@@ -688,7 +676,7 @@ _enter_function(
 )
 _enter_function(
     "maximum",
-    _extreme_of(max),
+    _propagate_nan(max),
     "greater(x, y)",
     "greater(y, x)",
     numpy="maximum",
@@ -699,7 +687,7 @@ _enter_function(
 )
 _enter_function(
     "minimum",
-    _extreme_of(min),
+    _propagate_nan(min),
     "greater(y, x)",
     "greater(x, y)",
     numpy="minimum",
@@ -729,7 +717,7 @@ _enter_internal(
 
 
 def _enter_comparison(name: str, compute: Callable[..., Any], kernel: Kernel, **more: Any) -> None:
-    """Enter a comparison, which is 1 or 0."""
+    """Add a comparison, whose value is 1 or 0."""
 
     def as_number(_: Any, x: Any, *rest: Any) -> Any:
         return kernel(x, *rest).astype(x.dtype)

@@ -18,13 +18,13 @@ AXES = 8  # that are reduced at once, at most
 
 
 def _comparison_count(x: Dims) -> tuple[Work, ...]:
-    """Each entry but the first, with the extreme one of those before it."""
+    """Count the comparisons: each entry but the first with the extreme of the earlier ones."""
     later = disj(*(compare("<", 0, f"ε{k}") for k in range(len(x))))
     return operations_where(x, later, products=0, sums=0, calls=1)
 
 
 def _define_extreme(name: str, function: str, of_none: float) -> tuple[Definition, ...]:
-    """The definitions for one axis, two, …"""
+    """Define a maximum or minimum over one axis, two axes, …"""
 
     def compute(x: Any) -> Any:
         return reduce(find_function(function).compute, x.ravel().tolist(), of_none)

@@ -31,28 +31,26 @@ from ..language.terms import (
     uniquify,
 )
 from ..language.types import Array, Product, Type
-from .matrices import body_of, tangent_of_application
+from .matrices import inline_body, tangent_of_application
 
 
 def differential(e: Term, sigma: Mapping[str, Term], *, fused: bool = True) -> Term | None:
-    """`D⟦e|σ⟧` (6.1–6.16), where σ maps each differentiated variable to its differential; None
-    where it is zero.
+    """Compute `D⟦e|σ⟧` (6.1–6.16), where σ maps each differentiated variable to its differential; None where it is zero.
 
-    On Tensor SSA it costs at most 4 times what `e` does (Theorem 6.1). `fused` charges `Df` of
-    several arguments as the one primitive that (6.6) takes it for; without it, `Df` is spelt out
-    by its partial derivatives.
+    On Tensor SSA it costs at most 4 times as much as `e` (Theorem 6.1). `fused` counts `Df` of several arguments as one
+    primitive, as (6.6) does; without it, `Df` is expanded into partial derivatives.
     """
     taken = frozenset().union(*(d.names | d.variables for d in sigma.values()))
     return _D(uniquify(e, taken), dict(sigma), fused)
 
 
 def derivative(e: Term, sigma: Mapping[str, Term], *, fused: bool = True) -> Term:
-    """`D⟦e|σ⟧` as a term, `0` of the type of `e` where nothing in it depends on σ."""
+    """Compute `D⟦e|σ⟧` as a term, the zero of the type of `e` where nothing in it depends on σ."""
     return differential(e, sigma, fused=fused) or zero_of(e.type)
 
 
 def zero_of(type_: Type) -> Term:
-    """The zero of a type, as a term."""
+    """Return the zero of a type, as a term."""
     match type_:
         case Array(size, element):
             return Gen("i", size, zero_of(element))
@@ -101,16 +99,17 @@ Rest = Callable[[Term, dict[str, Term]], Term | None]
 
 
 def _differentiate_let(e: Let, sigma: dict[str, Term], rest: Rest, fused: bool) -> Term | None:
-    """`D⟦let x=e0 in e⟧ ⇝ let x=e0 in let dx=D⟦e0⟧ in D⟦e⟧` (6.16), where `rest` derives e. What a
-    loop carries moves along with it.
+    """Differentiate `D⟦let x=e0 in e⟧ ⇝ let x=e0 in let dx=D⟦e0⟧ in D⟦e⟧` (6.16), where `rest` differentiates e.
+
+    A loop carries the differentials along with its values.
     """
     name, value, body = e.name, e.value, e.body
     if isinstance(value, Apply):
-        value = uniquify(body_of(value), _names_of(sigma) | body.variables)
+        value = uniquify(inline_body(value), _names_of(sigma) | body.variables)
     if not any(x in sigma for x in value.variables):
         dx, bindings = None, [(name, value)]
     elif isinstance(value, Iterate):
-        pairs = _pairs_carried(value, sigma, fused)
+        pairs = _carry_differentials(value, sigma, fused)
         both = fresh(f"d{name}", _names_of(sigma) | body.variables | value.variables | {name})
         parts = components(Var(both, pairs.type), 2 * len(value.starts))
         x, dx = (
@@ -138,9 +137,11 @@ def _names_of(sigma: Mapping[str, Term]) -> frozenset[str]:
     return frozenset().union(*(t.variables for t in sigma.values()))
 
 
-def _pairs_carried(e: Iterate, sigma: dict[str, Term], fused: bool) -> Iterate:
-    """The loop that carries, beside each value, its differential: of `iterate k:n. x := e0 in e`
-    that is `iterate k:n. x := e0, dx := D⟦e0⟧ in (e, D⟦e⟧)`. The iterations share what D⟦e⟧ needs of e.
+def _carry_differentials(e: Iterate, sigma: dict[str, Term], fused: bool) -> Iterate:
+    """Make the loop that carries, beside each value, its differential.
+
+    `iterate k:n. x := e0 in e` becomes `iterate k:n. x := e0, dx := D⟦e0⟧ in (e, D⟦e⟧)`. The body shares the parts of e that
+    D⟦e⟧ needs.
     """
     taken = {*_names_of(sigma), *e.variables, *e.body.variables, *e.names_bound}
     moved = []
@@ -165,7 +166,7 @@ def _pairs_carried(e: Iterate, sigma: dict[str, Term], fused: bool) -> Iterate:
 
 
 def _differentiation_rule(e: Term) -> str:
-    """The rule that differentiates the operation which a statement's value consists of."""
+    """Return the paper's rule that differentiates the outermost operation of a statement."""
     match e:
         case Gen(_, _, body) | Guard(_, body):
             return _differentiation_rule(body)
@@ -222,14 +223,14 @@ def _differentiate_call(e: Call, differentials: list[Term | None], fused: bool) 
 
 
 def add_differentials(left: Term | None, right: Term | None) -> Term | None:
-    """A sum of differentials, either of which may be zero."""
+    """Add two differentials, either of which may be zero (None)."""
     if left is None or right is None:
         return left or right
     return Add(left, right)
 
 
 def multiply_terms(left: Term | None, right: Term | None) -> Term | None:
-    """A product that may be zero, and is its other factor where one is 1."""
+    """Multiply two terms; None is zero, and a factor of 1 is dropped."""
     if left is None or right is None:
         return None
     if left is Const(1):

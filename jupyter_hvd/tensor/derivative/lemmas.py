@@ -17,12 +17,12 @@ def operations_where(
     sums: int = 1,
     calls: int = 0,
 ) -> tuple[Work, ...]:
-    """So many operations at each point of a box at which a condition on its indices `ε0`, `ε1`, … holds."""
+    """Count operations at each point of a box at which a condition on its indices `ε0`, `ε1`, … holds."""
     ranges = tuple((f"ε{k}", n) for k, n in enumerate(sizes))
     counts = {"multiplications": products, "additions": sums, "calls": calls}
     return tuple(Work(kind, ranges, condition, n) for kind, n in counts.items() if n)
 
 
 def below_condition(i: str, j: str) -> Predicate:
-    """`i < j`, of two indices."""
+    """Return `i < j` for two indices."""
     return compare("<", i, j)

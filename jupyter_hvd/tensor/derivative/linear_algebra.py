@@ -35,19 +35,19 @@ Changes = Sequence[Term | None]
 
 
 def _twice_cost(cost: Callable[..., tuple[Work, ...]]) -> Callable[..., tuple[Work, ...]]:
-    """The lemma for a derivative: the operations of an algorithm on operands of which the first is this, twice."""
+    """Return twice the cost of an algorithm, which is the cost of its derivative. The first operand is the algorithm's."""
     return lambda a, *rest: tuple(replace(work, times=2 * work.times) for work in cost(a))
 
 
 def _elimination_cost(n: Affine) -> tuple[Work, ...]:
-    """Of a matrix into triangles: `2/3·n³` operations."""
+    """Count the operations of Gaussian elimination: `2/3·n³`."""
     inner = conj(below_condition("ε0", "ε1"), below_condition("ε0", "ε2"))
     quotients = operations_where((n, n), below_condition("ε0", "ε1"), products=0, sums=0, calls=1)
     return (*operations_where((n, n, n), inner), *quotients)
 
 
 def _substitution_cost(n: Affine, columns: Affine) -> tuple[Work, ...]:
-    """With one triangle: `n²` operations a column."""
+    """Count the operations of a substitution with one triangle: `n²` for each column."""
     quotients = operations_where((n, columns), products=0, sums=0, calls=1)
     return (*operations_where((n, n, columns), below_condition("ε0", "ε1")), *quotients)
 
@@ -90,7 +90,7 @@ FACTORS = register_definition(
 
 
 def _define_solving(transposed: bool) -> Definition:
-    """`X` where `A @ X = B`, or `A.T @ X = B`, given the factors of A."""
+    """Define the solution `X` of `A @ X = B`, or of `A.T @ X = B`, given the LU factors of A."""
 
     def tangent(m: Matrices, x: Sequence[Term], dx: Changes, y: Term) -> Term | None:
         a, f, _ = x
@@ -132,7 +132,7 @@ SOLVE_TRANSPOSED = _define_solving(transposed=True)
 
 
 def _inversion_cost(a: Dims, _: Dims) -> tuple[Work, ...]:
-    """Of two triangles: `4/3·n³` operations, and a division for each entry."""
+    """Count the operations that invert two triangles: `4/3·n³`, and a division for each entry."""
     inner = conj(below_condition("ε0", "ε1"), below_condition("ε0", "ε2"))
     quotients = operations_where(a, products=0, sums=0, calls=1)
     return (*operations_where((*a, a[0]), inner, products=2, sums=2), *quotients)
@@ -206,15 +206,17 @@ SIGN_OF_DET = register_definition(
 )
 
 
-def _cofactors_of(a: Any, _: Any) -> Any:
-    """By singular values: of singular matrices, too."""
+def _compute_cofactors(a: Any, _: Any) -> Any:
+    """Compute the cofactor matrix from singular values, also for singular matrices."""
     u, s, v = np.linalg.svd(a)
     others = np.array([np.prod(np.delete(s, k)) for k in range(len(s))])
     return np.linalg.det(u) * np.linalg.det(v) * (u * others) @ v
 
 
-def _along_cofactors(m: Matrices, x: Sequence[Term], c: Term, d: Term) -> Term:
-    """`(⟨C, D⟩ C - C Dᵀ C) / det(A)`, the derivative along D, and the cotangent of A of that of C."""
+def _differentiate_cofactors(m: Matrices, x: Sequence[Term], c: Term, d: Term) -> Term:
+    """Compute `(⟨C, D⟩ C - C Dᵀ C) / det(A)`: the derivative of the cofactors C along D, and also the cotangent of A for that
+    of C.
+    """
     inverse = m.name_term(Call(find_function("recip"), (m.apply_definition(DETERMINANT, *x),)))
     both = m.minus(m.scaled(m.inner(c, d), c), m.product(c, m.transposed(d), c))
     return m.scaled(inverse, both)
@@ -227,9 +229,9 @@ COFACTORS: Definition = register_definition(
         (2, 2),
         lambda a, f: a,
         _inversion_cost,
-        _cofactors_of,
-        lambda m, x, dx, y: None if dx[0] is None else _along_cofactors(m, x, y, dx[0]),
-        lambda m, k, x, y, dy: None if k else _along_cofactors(m, x, y, dy),
+        _compute_cofactors,
+        lambda m, x, dx, y: None if dx[0] is None else _differentiate_cofactors(m, x, y, dx[0]),
+        lambda m, k, x, y, dy: None if k else _differentiate_cofactors(m, x, y, dy),
     )
 )
 
@@ -237,7 +239,7 @@ COFACTORS: Definition = register_definition(
 
 
 def _define_triangular(lower: bool) -> Definition:
-    """`X` where `A @ X = B` and A is triangular: what lies on the other side of the diagonal is not read."""
+    """Define the solution `X` of `A @ X = B` for a triangular A; entries on the other side of the diagonal are not read."""
 
     def inside_triangle(i: Affine, j: Affine) -> Predicate:
         return compare("≤", j, i) if lower else compare("≤", i, j)
@@ -274,8 +276,8 @@ SOLVE_LOWER = _define_triangular(lower=True)
 SOLVE_UPPER = _define_triangular(lower=False)
 
 
-def _by_body(body: Callable[..., Term]) -> Callable[..., Any]:
-    """A definition computed as its body says."""
+def _compute_from_body(body: Callable[..., Term]) -> Callable[..., Any]:
+    """Return the function that computes a definition by evaluating its body."""
 
     def compute(*arrays: Any) -> Any:
         values = {f"x{k}": x for k, x in enumerate(arrays)}
@@ -296,14 +298,18 @@ def _define_decomposition(
     tangent: Callable[[Matrices, Term, Term, Term], Term],
     cotangent: Callable[[Matrices, Term, Term, Term], Term],
 ) -> Definition:
-    """A function of one matrix, whose derivatives are definitions by a body of the matrix, the value and what is given."""
+    """Define a function of one matrix. Its derivatives are definitions with a body over the matrix, the value and the
+    direction.
+    """
     bodies = {
         f"{name}_tangent": (lambda a, y, da: y, tangent),
         f"{name}_cotangent": (lambda a, y, dy: a, cotangent),
     }
     along, due = (
         register_definition(
-            Definition(own, (2, 2, 2), shape, _twice_cost(cost), _by_body(body), body=body)
+            Definition(
+                own, (2, 2, 2), shape, _twice_cost(cost), _compute_from_body(body), body=body
+            )
         )
         for own, (shape, body) in bodies.items()
     )
@@ -323,14 +329,14 @@ def _define_decomposition(
 
 
 def _cholesky_cost(a: Dims) -> tuple[Work, ...]:
-    """`n³/3` operations."""
+    """Count the operations of a Cholesky decomposition: `n³/3`."""
     inner = conj(below_condition("ε0", "ε1"), compare("≤", "ε1", "ε2"))
     ends = operations_where(a, compare("≤", "ε0", "ε1"), products=0, sums=0, calls=1)
     return (*operations_where((*a, a[0]), inner), *ends)
 
 
 def _cholesky_tangent(m: Matrices, _: Term, y: Term, da: Term) -> Term:
-    """`L Φ(L⁻¹ dS L⁻ᵀ)`, where Φ takes the lower triangle and half of the diagonal."""
+    """Compute `L Φ(L⁻¹ dS L⁻ᵀ)`, where Φ takes the lower triangle and half of the diagonal."""
     left = m.apply_definition(SOLVE_LOWER, y, m.symmetric(da))
     both = m.apply_definition(SOLVE_LOWER, y, m.transposed(left))
     return m.product(y, m.lower_half(both))
@@ -356,7 +362,7 @@ CHOLESKY = _define_decomposition(
 
 
 def _pack_matrices(m: Matrices, *parts: Term) -> Term:
-    """Matrices one below the other."""
+    """Stack matrices vertically into one matrix."""
     starts, rows = [], Affine.of(0)
     for x in parts:
         starts.append(rows)
@@ -368,11 +374,11 @@ def _pack_matrices(m: Matrices, *parts: Term) -> Term:
 
 def _parts_of_qr(m: Matrices, x: Term, packed: Term) -> tuple[Term, Term]:
     rows, n = dimensions(x.type)
-    return m.submatrix_of(packed, 0, 0, rows, n), m.submatrix_of(packed, rows, 0, n, n)
+    return m.submatrix(packed, 0, 0, rows, n), m.submatrix(packed, rows, 0, n, n)
 
 
 def _qr_tangent(m: Matrices, a: Term, y: Term, da: Term) -> Term:
-    """With `X = dA R⁻¹`, `W = Qᵀ X` and Ω the antisymmetric matrix of W's lower triangle: `Q (Ω - W) + X`, `(W - Ω) R`."""
+    """Compute `Q (Ω - W) + X` and `(W - Ω) R`, where `X = dA R⁻¹`, `W = Qᵀ X`, and Ω is antisymmetric with W's lower triangle."""
     q, r = _parts_of_qr(m, a, y)
     moved = m.transposed(m.apply_definition(SOLVE_LOWER, m.transposed(r), m.transposed(da)))
     w = m.product(m.transposed(q), moved)
@@ -382,7 +388,7 @@ def _qr_tangent(m: Matrices, a: Term, y: Term, da: Term) -> Term:
 
 
 def _qr_cotangent(m: Matrices, a: Term, y: Term, dy: Term) -> Term:
-    """`(Q̄ + Q M) R⁻ᵀ`, where M is the symmetric matrix of the lower triangle of `R R̄ᵀ - Q̄ᵀ Q`."""
+    """Compute `(Q̄ + Q M) R⁻ᵀ`, where M is the symmetric matrix with the lower triangle of `R R̄ᵀ - Q̄ᵀ Q`."""
     (q, r), (dq, dr) = _parts_of_qr(m, a, y), _parts_of_qr(m, a, dy)
     both = m.minus(m.product(r, m.transposed(dr)), m.product(m.transposed(dq), q))
     whole = m.plus(m.lower(both), m.transposed(m.strictly_lower(both)))
@@ -403,8 +409,8 @@ QR = _define_decomposition(
 # Eigenvalues and singular values
 
 
-def _divided_by_gaps(m: Matrices, a: Term, gap: Callable[[Affine, Affine], Term]) -> Term:
-    """`a[i, j] / gap(i, j)` off the diagonal, 0 on it and where a gap is."""
+def _divide_by_gaps(m: Matrices, a: Term, gap: Callable[[Affine, Affine], Term]) -> Term:
+    """Return `a[i, j] / gap(i, j)` off the diagonal; 0 on it, and where the gap is 0."""
 
     def at(i: Affine, j: Affine) -> Term:
         apart = disj(compare("<", i, j), compare("<", j, i))
@@ -419,7 +425,7 @@ def _difference_of(x: Term, y: Term) -> Term:
 
 def _unpack_vectors(m: Matrices, packed: Term) -> Term:
     _, n = dimensions(packed.type)
-    return m.submatrix_of(packed, 1, 0, n, n)
+    return m.submatrix(packed, 1, 0, n, n)
 
 
 def _eigenvalue_gaps(y: Term) -> Callable[[Affine, Affine], Term]:
@@ -428,18 +434,18 @@ def _eigenvalue_gaps(y: Term) -> Callable[[Affine, Affine], Term]:
 
 
 def _eigh_tangent(m: Matrices, _: Term, y: Term, da: Term) -> Term:
-    """With `P = Vᵀ dA V`: its diagonal, and `V (P / gaps)`."""
+    """With `P = Vᵀ dA V`, compute the diagonal of P, and `V (P / gaps)`."""
     v = _unpack_vectors(m, y)
     p = m.product(m.transposed(v), m.symmetric(da), v)
     dw = m.build((Affine.of(1), dimensions(p.type)[1]), lambda _, j: entry(p, j, j))
-    return _pack_matrices(m, dw, m.product(v, _divided_by_gaps(m, p, _eigenvalue_gaps(y))))
+    return _pack_matrices(m, dw, m.product(v, _divide_by_gaps(m, p, _eigenvalue_gaps(y))))
 
 
 def _eigh_cotangent(m: Matrices, _: Term, y: Term, dy: Term) -> Term:
     """`V (diag(w̄) + (Vᵀ V̄) / gaps) Vᵀ`."""
     v = _unpack_vectors(m, y)
     p = m.product(m.transposed(v), _unpack_vectors(m, dy))
-    turned = _divided_by_gaps(m, p, _eigenvalue_gaps(y))
+    turned = _divide_by_gaps(m, p, _eigenvalue_gaps(y))
     on = m.build(
         dimensions(p.type),
         lambda i, j: guard(compare("=", i, j), entry(dy, Affine.of(0), j)),
@@ -463,12 +469,10 @@ EIGH = _define_decomposition(
 )
 
 
-def _parts_of_svd(
-    m: Matrices, x: Term, packed: Term
-) -> tuple[Term, Term, Callable[[Affine], Term]]:
-    """U, V and the entry of the row between them."""
+def _unpack_svd(m: Matrices, x: Term, packed: Term) -> tuple[Term, Term, Callable[[Affine], Term]]:
+    """Split the packed result into U, V and a function for the singular values in the row between them."""
     (rows, n), (_, k) = dimensions(x.type), dimensions(packed.type)
-    u, v = m.submatrix_of(packed, 0, 0, rows, k), m.submatrix_of(packed, rows + 1, 0, n, k)
+    u, v = m.submatrix(packed, 0, 0, rows, k), m.submatrix(packed, rows + 1, 0, n, k)
     return u, v, lambda j: entry(packed, rows, j)
 
 
@@ -476,8 +480,8 @@ def _gap_of_squares(s: Callable[[Affine], Term]) -> Callable[[Affine, Affine], T
     return lambda i, j: Mul(_difference_of(s(j), s(i)), Add(s(j), s(i)))
 
 
-def _divided_by_values(m: Matrices, a: Term, s: Callable[[Affine], Term]) -> Term:
-    """`a[i, j] / s(j)`, 0 where that is."""
+def _divide_by_values(m: Matrices, a: Term, s: Callable[[Affine], Term]) -> Term:
+    """Return `a[i, j] / s(j)`, 0 where s(j) is 0."""
     return m.build(dimensions(a.type), lambda i, j: Mul(entry(a, i, j), m.inverse_or_zero(s(j))))
 
 
@@ -485,7 +489,7 @@ def _svd_tangent(m: Matrices, a: Term, y: Term, da: Term) -> Term:
     """With `P = Uᵀ dA V` and `F[i, j] = 1/(s[j]² - s[i]²)`: `U (F∘(P S + S Pᵀ)) + (dA V - U P) S⁻¹`, the diagonal of P, and of
     V the same with `dAᵀ`.
     """
-    u, v, s = _parts_of_svd(m, a, y)
+    u, v, s = _unpack_svd(m, a, y)
     p = m.product(m.transposed(u), da, v)
 
     def rotate_basis(basis: Term, moved: Term, p: Term) -> Term:
@@ -493,9 +497,9 @@ def _svd_tangent(m: Matrices, a: Term, y: Term, da: Term) -> Term:
             dimensions(p.type),
             lambda i, j: Add(Mul(entry(p, i, j), s(j)), Mul(s(i), entry(p, j, i))),
         )
-        inside = m.product(basis, _divided_by_gaps(m, both, _gap_of_squares(s)))
+        inside = m.product(basis, _divide_by_gaps(m, both, _gap_of_squares(s)))
         beyond = m.minus(moved, m.product(basis, p))
-        return m.plus(inside, _divided_by_values(m, beyond, s))
+        return m.plus(inside, _divide_by_values(m, beyond, s))
 
     du = rotate_basis(u, m.product(da, v), p)
     dv = rotate_basis(v, m.product(m.transposed(da), u), m.transposed(p))
@@ -505,13 +509,13 @@ def _svd_tangent(m: Matrices, a: Term, y: Term, da: Term) -> Term:
 
 def _svd_cotangent(m: Matrices, a: Term, y: Term, dy: Term) -> Term:
     """`(U (F∘(Uᵀ Ū - Ūᵀ U) S + S F∘(Vᵀ V̄ - V̄ᵀ V) + s̄) + (Ū - U Uᵀ Ū) S⁻¹) Vᵀ + U ((V̄ - V Vᵀ V̄) S⁻¹)ᵀ`."""
-    (u, v, s), (du, dv, ds) = _parts_of_svd(m, a, y), _parts_of_svd(m, a, dy)
+    (u, v, s), (du, dv, ds) = _unpack_svd(m, a, y), _unpack_svd(m, a, dy)
 
     def middle_factor(basis: Term, due: Term) -> tuple[Term, Term]:
         """`F∘(Bᵀ B̄ - B̄ᵀ B)`, and what of B̄ lies beyond B, over the singular values."""
         p = m.product(m.transposed(basis), due)
-        inside = _divided_by_gaps(m, m.minus(p, m.transposed(p)), _gap_of_squares(s))
-        return inside, _divided_by_values(m, m.minus(due, m.product(basis, p)), s)
+        inside = _divide_by_gaps(m, m.minus(p, m.transposed(p)), _gap_of_squares(s))
+        return inside, _divide_by_values(m, m.minus(due, m.product(basis, p)), s)
 
     (inside_u, beyond_u), (inside_v, beyond_v) = middle_factor(u, du), middle_factor(v, dv)
     core = m.build(
@@ -574,13 +578,15 @@ EXPM = register_definition(
 )
 
 
-def _twice_along(m: Matrices, a: Term, e: Term, d: Term) -> Term:
-    """The second derivative of the exponential, along two directions: the upper right block of the first, of blocks."""
+def _expm_second_derivative(m: Matrices, a: Term, e: Term, d: Term) -> Term:
+    """Compute the second derivative of the matrix exponential along two directions: the upper right block of the first
+    derivative of a block matrix.
+    """
     n, _ = dimensions(a.type)
     zero, dims = Affine.of(0), (n * 2, n * 2)
     whole = m.blocks(dims, (a, zero, zero), (d, zero, n), (a, n, n))
     along = m.blocks(dims, (e, zero, zero), (e, n, n))
-    return m.submatrix_of(m.apply_definition(EXPM_ALONG, whole, along), 0, n, n, n)
+    return m.submatrix(m.apply_definition(EXPM_ALONG, whole, along), 0, n, n, n)
 
 
 def _along_tangent(m: Matrices, x: Sequence[Term], dx: Changes, y: Term) -> Term | None:
@@ -588,13 +594,13 @@ def _along_tangent(m: Matrices, x: Sequence[Term], dx: Changes, y: Term) -> Term
     first = None if de is None else m.apply_definition(EXPM_ALONG, a, de)
     if da is None:
         return first
-    second = _twice_along(m, a, e, da)
+    second = _expm_second_derivative(m, a, e, da)
     return second if first is None else m.plus(first, second)
 
 
 def _along_cotangent(m: Matrices, k: int, x: Sequence[Term], y: Term, dy: Term) -> Term | None:
     a, e = (m.transposed(part) for part in x)
-    return m.apply_definition(EXPM_ALONG, a, dy) if k else _twice_along(m, a, e, dy)
+    return m.apply_definition(EXPM_ALONG, a, dy) if k else _expm_second_derivative(m, a, e, dy)
 
 
 #: The derivative of the exponential of A along E.

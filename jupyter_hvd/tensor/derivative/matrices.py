@@ -43,14 +43,14 @@ def _true_everywhere(*_: Affine) -> Predicate:
 
 
 class Matrices:
-    """Computes with matrices, vectors and numbers; each result is a variable, so that it is computed once."""
+    """Builds terms for matrices, vectors and numbers. Each result is bound to a variable, so that it is computed once."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self.bindings: list[tuple[str, Term]] = []
         self.taken = {*taken}
 
     def name_term(self, e: Term) -> Term:
-        """A variable for a term."""
+        """Bind a term to a variable."""
         if isinstance(e, Var):
             return e
         name = fresh("w", self.taken)
@@ -64,12 +64,12 @@ class Matrices:
         return self.name_term(gens(binders, of(*map(Affine.of, index_names(binders)))))
 
     def map_entries(self, of: Entry, *arrays: Term) -> Term:
-        """`of` the entries of arrays of one shape."""
+        """Apply `of` to the entries of arrays of one shape."""
         dims = dimensions(arrays[0].type)
         return self.build(dims, lambda *at: of(*(entry(a, *at) for a in arrays)))
 
     def apply_definition(self, definition: Definition, *arguments: Term) -> Term:
-        """An array-level function."""
+        """Apply an array-level function."""
         return self.name_term(Apply(definition, tuple(map(self.name_term, arguments))))
 
     def product(
@@ -80,7 +80,7 @@ class Matrices:
         within: Where = _true_everywhere,
         where: Where = _true_everywhere,
     ) -> Term:
-        """`a @ b @ …`, the entries of the first taken for zero but `within`, those of the product but `where`."""
+        """Build `a @ b @ …`. Entries of the first factor outside `within`, and of the product outside `where`, are zero."""
         (m, k), (_, n) = dimensions(a.type), dimensions(b.type)
         s = Affine.of("ψ")
 
@@ -128,7 +128,7 @@ class Matrices:
         return self.map_entries(lambda x, y: Mul(Const(0.5), Add(x, y)), a, self.transposed(a))
 
     def masked(self, a: Term, p: Where) -> Term:
-        """The entries of a matrix at indices of which a condition holds, and zero elsewhere."""
+        """Keep the entries of a matrix at indices where a condition holds; the others become zero."""
         return self.build(dimensions(a.type), lambda i, j: guard(p(i, j), entry(a, i, j)))
 
     def lower(self, a: Term) -> Term:
@@ -154,7 +154,7 @@ class Matrices:
         return self.build((n, n), lambda i, j: guard(compare("=", i, j), Const(1)))
 
     def blocks(self, dims: Sequence[Affine], *blocks: Block) -> Term:
-        """A matrix made of others, and zeros between them."""
+        """Build a matrix of blocks, with zeros between them."""
 
         def at(i: Affine, j: Affine) -> Term:
             found: Term | None = None
@@ -173,14 +173,14 @@ class Matrices:
 
         return self.build(dims, at)
 
-    def submatrix_of(self, a: Term, row: Affine | int, column: Affine | int, *dims: Affine) -> Term:
-        """The part of a matrix that begins there, of so many rows and columns."""
+    def submatrix(self, a: Term, row: Affine | int, column: Affine | int, *dims: Affine) -> Term:
+        """Return the submatrix that begins at a row and column, with the given dimensions."""
         return self.build(dims, lambda i, j: entry(a, i + row, j + column))
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """An array-level function and what else its derivative reads, as one batch entry has them: `bindings` name them all."""
+    """One batch entry of an array-level function and of the other arrays that its derivative reads; `bindings` name them all."""
 
     binders: Binders
     bindings: list[tuple[str, Term]]
@@ -198,19 +198,19 @@ class _Batch:
         return _Batch(binders, outside.bindings, known, outside.taken)
 
     def batch_entry(self, x: Term, rank: int) -> Term:
-        """An array of one batch entry, which has so many dimensions."""
+        """Return one batch entry, of `rank` dimensions, of an array."""
         whole = len(dimensions(x.type)) == rank
         return self.known[x] if whole else entry(self.known[x], *pointwise(self.binders))
 
     def map_batch(self, of: Callable[[Matrices], Term | None]) -> Term | None:
-        """What the algebra makes of each batch entry, without the names of `bindings`."""
+        """Apply `of` to each batch entry, with the names in `bindings` replaced."""
         m = Matrices(self.taken)
         made = of(m)
         return None if made is None else gens(self.binders, lets(m.bindings, made))
 
 
 def tangent_of_application(e: Apply, moved: Sequence[Term | None], result: Term) -> Term | None:
-    """The differential of an array-level function, of those of its operands, None where it is zero; `result` is its value."""
+    """Return the differential of an array-level function from those of its operands (None for zero); `result` is its value."""
     rule = e.definition.tangent
     if rule is None or not any(d is not None for d in moved):
         return None
@@ -223,7 +223,7 @@ def tangent_of_application(e: Apply, moved: Sequence[Term | None], result: Term)
 
 
 def cotangent_of_operand(e: Apply, k: int, result: Term, due: Term) -> Term | None:
-    """The cotangent of the operand of a number, of that of the value; None where it is zero."""
+    """Return the cotangent of the operand with number k, given that of the value; None where it is zero."""
     rule = e.definition.cotangent
     if rule is None:
         return None
@@ -242,8 +242,8 @@ def cotangent_of_operand(e: Apply, k: int, result: Term, due: Term) -> Term | No
     return lets(batch.bindings, made)
 
 
-def body_of(e: Apply) -> Term:
-    """An array-level function as its body says it, if it has one; else as it is."""
+def inline_body(e: Apply) -> Term:
+    """Replace the call of an array-level function by its body, if it has one."""
     rule = e.definition.body
     if rule is None:
         return e
@@ -255,7 +255,7 @@ def body_of(e: Apply) -> Term:
 
 
 def expand_bodies(program: Program) -> Program:
-    """A program with the bodies of the array-level functions that have one."""
+    """Inline the bodies of a program's array-level functions."""
     if not any(
         isinstance(s.rhs, Application) and s.rhs.definition.body for s in program.statements
     ):
@@ -266,7 +266,7 @@ def expand_bodies(program: Program) -> Program:
         rhs = rename(s.rhs, names)
         if isinstance(rhs, Application) and rhs.definition.body:
             variables = {x: Var(x, type_of(builder.defined[x])) for x in rhs.operands}
-            e = body_of(Apply(rhs.definition, tuple([variables[x] for x in rhs.operands])))
+            e = inline_body(Apply(rhs.definition, tuple([variables[x] for x in rhs.operands])))
             found = convert_block(normalize(e), {x: x for x in variables}, builder)
             assert isinstance(found, str)
             names[s.name] = found

@@ -26,16 +26,14 @@ from ..language.parser import parse
 from ..language.terms import Call, Const, Mul, Term, Var, substitute
 from ..language.types import REAL
 from ..reference.evaluate import Environment, evaluate
-from .elementary import TABLE, Elementary, elementary
+from .elementary import TABLE, Elementary, find_elementary
 from .forward import differential
 
 
 def define_primitive(
     name: str, arity: int, body: Term, derivation: tuple[Function, Derivation] | None = None
 ) -> Function:
-    """The primitive of that name, whose value is the scalar term `body` over the first `arity` of
-    x, y, z, …
-    """
+    """Return the primitive of a name, whose value is the scalar term `body` over the first `arity` of x, y, z, …"""
     parameters = parameter_names(arity)
 
     def compute(*arguments: Any) -> Any:
@@ -57,8 +55,10 @@ def _register_primitive(
     body: Term | None = None,
     derivation: tuple[Function, Derivation] | None = None,
 ) -> Function:
-    """The primitive of that name. `slope` gives the partial derivative by an argument, over x, y,
-    z, …; it becomes a primitive of its own unless it is `simple`.
+    """Register the primitive of a name.
+
+    `slope` gives the partial derivative by an argument, over x, y, z, …; it becomes a separate primitive unless it is
+    `simple`.
     """
 
     def partials(arguments: tuple[Term, ...]) -> tuple[Term | None, ...]:
@@ -81,7 +81,7 @@ def _register_primitive(
 
 
 def _combine_derivative(f: Function, how: Total | Cotangent) -> Term | None:
-    """The value of `Df` (6.6) or `Dᵀf` (6.47) over x, y, z, …; None where it is zero."""
+    """Return the value of `Df` (6.6) or `Dᵀf` (6.47) over x, y, z, …; None where it is zero."""
     if isinstance(how, Total):
         variables = [Var(x, REAL) for x in parameter_names(f.arity + len(how.active))]
         body = Call(f, tuple(variables[: f.arity]))
@@ -98,12 +98,12 @@ def _parse_slope(slope: str) -> Term | None:
 
 
 def _parse_scalar(text: str) -> Term:
-    """A term over x, y, z, …"""
+    """Parse a term over x, y, z, …"""
     return parse(text, dict.fromkeys(PARAMETERS, REAL))
 
 
 def _enter_row(row: Elementary) -> Function:
-    """The primitive of a row of the table."""
+    """Register the primitive of a row of the table."""
     slopes = row.slopes
     return _register_primitive(
         row.name, row.arity, row.compute, lambda k: _parse_slope(slopes[k]), simple=row.simple
@@ -111,7 +111,7 @@ def _enter_row(row: Elementary) -> Function:
 
 
 def _of_family(name: str) -> Function | None:
-    row = elementary(name)
+    row = find_elementary(name)
     return None if row is None else _enter_row(row)
 
 

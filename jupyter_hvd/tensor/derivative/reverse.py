@@ -117,9 +117,7 @@ def adjoint(
 
 
 def _active_variables(program: Program, wrt: set[str]) -> set[str]:
-    """The variables that depend on a differentiated parameter: σ, carried through the program
-    (6.33, 6.34).
-    """
+    """Return the variables that depend on a differentiated parameter: σ, carried through the program (6.33, 6.34)."""
     active: set[str] = set()
     for s in program.statements:
         if isinstance(s.rhs, Input):
@@ -172,7 +170,7 @@ class _Reverse:
                 self._reverse_application(statement.name, rhs, dy)
 
     def _reverse_application(self, name: str, rhs: Application, dy: str) -> None:
-        """What is due to the operands of an array-level function."""
+        """Add the cotangents of the operands of an array-level function."""
         variables = {x: Var(x, type_of(self.builder.defined[x])) for x in (*rhs.operands, name, dy)}
         applied = Apply(rhs.definition, tuple([variables[x] for x in rhs.operands]))
         for k, x in enumerate(rhs.operands):
@@ -186,13 +184,15 @@ class _Reverse:
                 self._add_cotangent(x, made, TRUE)
 
     def reverse_loop(self, statement: Statement, rhs: Recurrence) -> None:
-        """Reverse a loop: the loop over the iterations from the last to the first, over kept values.
+        """Reverse a loop: iterate from the last to the first iteration, over stored values.
 
-        An iteration takes what is due to the values that it left to what is due to those that it found, by
-        the adjoint of the body, and adds what is due to these by themselves. It computes nothing of
-        the body again: the loop keeps what its reverse needs, iteration by iteration. What is due to an array that
-        every iteration reads is carried along and added to; what is due to a row is a row of the reverse
-        loop's history.
+        An iteration takes the cotangents of the values that it returned to those of the values that it received, by the
+        adjoint of
+        the body, and adds the cotangents of the latter's other uses. It recomputes nothing: the loop stores what its reverse
+        needs
+        for each iteration. The cotangent of an array that every iteration reads is carried and added to; that of a row is a
+        row of
+        the reverse loop's history.
         """
         due = self.histories.get(statement.name)
         if not due:
@@ -201,15 +201,15 @@ class _Reverse:
         moved = {p: x for p, x in rhs.arguments.items() if p[0] == "s" or x in self.active}
         turn, kept_by = _reverse_iteration(rhs, moved, self.checkpoint is True), statement.name
         if self.checkpoint == "blocks":
-            kept_by = self._rerun_loop(statement.name, rhs, turn)
+            kept_by = self._recompute_loop(statement.name, rhs, turn)
         else:
             self.turns[statement.name] = turn
         turns = _Iterations(self.builder, statement.name, kept_by, rhs, due, turn)
         for parameter, cotangent in turns.reverse_iterations().items():
             self._add_cotangent(moved[parameter], cotangent, TRUE)
 
-    def _rerun_loop(self, name: str, rhs: Recurrence, turn: _Iteration) -> str:
-        """The loop once more, keeping what its iterations in reverse take."""
+    def _recompute_loop(self, name: str, rhs: Recurrence, turn: _Iteration) -> str:
+        """Add the loop a second time, storing the values that the reverse iterations need."""
         zeros = [Constant(number_binders("g", in_ranges(b)), 0) for b in turn.kept.values()]
         starts = (*rhs.starts, *(self.builder.add_statement(zero, "loop") for zero in zeros))
         again = replace(rhs, starts=starts, body=turn.value, again=name)
@@ -331,12 +331,13 @@ class _Reverse:
 
 @dataclass(frozen=True)
 class _Iteration:
-    """One turn of a loop in reverse: the adjoint of the body, and what it takes of the body's values.
+    """One reversed iteration of a loop: the adjoint of the body, and the body's values that it needs.
 
-    `carried` has the dimensions of the cotangents that it carries, by the parameter of the body that
-    each belongs to, and `kept` the variables of the body that are kept for it, with theirs. In
-    `adjoint` the former are due to what the body returns, as the tuple `dy`; the latter are the
-    parameters `k0`, `k1`, …; and `value` is the body that returns them, too.
+    `carried` has the dimensions of the carried cotangents, by the parameter of the body to which each belongs, and `kept`
+    the
+    stored variables of the body with their dimensions. In `adjoint`, the tuple `dy` holds the cotangents of the body's
+    results,
+    and the stored variables are the parameters `k0`, `k1`, …; `value` is the body that also returns them.
     """
 
     carried: Mapping[str, Binders]
@@ -366,8 +367,8 @@ def _reverse_iteration(rhs: Recurrence, moved: Iterable[str], checkpoint: bool) 
 
 
 def _needed_values(pulled: Program, own: set[str]) -> dict[str, Binders]:
-    """The variables of a body, those that are mere reads apart, that its adjoint needs, with their
-    dimensions; `own` are all of the body.
+    """Return the variables of a body that its adjoint needs, except plain reads, with their dimensions. `own` are all its
+    variables.
     """
     values = set(own)
     for s in pulled.statements:  # Of a loop in the body, what is kept for its reverse is a value.
@@ -388,7 +389,7 @@ def _needed_values(pulled: Program, own: set[str]) -> dict[str, Binders]:
 
 
 def _is_read(rhs: Rhs) -> bool:
-    """Whether a variable is read from others, or a constant, without any operation."""
+    """Whether a variable is a constant, or read from others without any operation."""
     if isinstance(rhs, Contraction):
         return len(rhs.factors) == 1 and not rhs.sums
     return isinstance(rhs, Input | Constant)
@@ -396,8 +397,9 @@ def _is_read(rhs: Rhs) -> bool:
 
 @dataclass(frozen=True)
 class _Iterations:
-    """The iterations of a loop in reverse: `due` are the cotangents of its histories, by place, and what its
-    turns take is among the histories of the loop `kept_by`.
+    """The reversed iterations of a loop: `due` are the cotangents of its histories, by position; the stored values are among
+    the
+    histories of the loop `kept_by`.
     """
 
     builder: Builder
@@ -408,7 +410,7 @@ class _Iterations:
     turn: _Iteration
 
     def reverse_iterations(self) -> dict[str, str]:
-        """The cotangents of what comes into the loop, by the parameters of its body."""
+        """Return the cotangents of the values that enter the loop, by the parameters of its body."""
         outside: dict[str, str] = {}  # of each row of the reverse loop
         inside = Builder(prefix="B")
         cotangents = self._pull_back(inside, outside)
@@ -453,7 +455,7 @@ class _Iterations:
                     p = f"s{sum(made.path)}"
                 elif p[0] != "c":
                     rows.setdefault(p, f"r{len(outside)}")
-                    outside.setdefault(rows[p], self._stored_values(p))
+                    outside.setdefault(rows[p], self._read_stored_values(p))
                     p = rows[p]
                 made = Input(p, type_of(made), (), made.gens)
             inside.origin = s.origin
@@ -461,8 +463,8 @@ class _Iterations:
         pulled = [found[x] for x in flatten_output(self.turn.adjoint.output)]
         return dict(zip(self.turn.carried, pulled, strict=True))
 
-    def _stored_values(self, parameter: str) -> str:
-        """What an iteration takes by a parameter, of all iterations and the last first."""
+    def _read_stored_values(self, parameter: str) -> str:
+        """Read the stored values of a parameter in all iterations, the last first."""
         j = int(parameter[1:])
         if parameter[0] == "r":
             return self._read_backwards(self.rhs.rows[j], 0)
@@ -496,13 +498,13 @@ class _Iterations:
 
 
 def _add_cotangents(builder: Builder, binders: Binders, x: str, other: str, of: str) -> str:
-    """A cotangent, where it may be other than zero, and another."""
+    """Add two cotangents, of which the first may be zero in places."""
     p = sets.simplify(support(builder.defined[x]), binders)
     return builder.add_statement(Addition(binders, p, x, TRUE, other), "6.39", of)
 
 
 def _keep_values(program: Program, turns: Mapping[str, _Iteration]) -> Program:
-    """The program, its loops keeping what their iterations in reverse take."""
+    """Let the loops of a program store the values that their reversed iterations need."""
     if not turns:
         return program
     statements: list[Statement] = []

@@ -50,7 +50,7 @@ DESCENDING_ORDER = _define_ordering("descending_order", _descending_order)
 
 
 def _comparison_count(among: Dims, wanted: Dims) -> tuple[Work, ...]:
-    """Of each entry that is wanted with each of the list, at most."""
+    """Count the comparisons of each wanted entry with each entry of the list, an upper bound."""
     return operations_where((*among, *wanted), products=0, sums=0, calls=1)
 
 

@@ -48,7 +48,7 @@ from .transforms import Derivative, Differentiable, one_hot, real_parameters
 
 @dataclass(frozen=True)
 class Addend:
-    """`⊞g Σs. [mask]·T[indices]·X[…]`: what one tangent T adds to another, times the entry of a value, if there is one."""
+    """`⊞g Σs. [mask]·T[indices]·X[…]`: what one tangent T contributes to another, times the entry of a value, if any."""
 
     sums: Binders
     mask: Predicate
@@ -59,8 +59,9 @@ class Addend:
 
 @dataclass(frozen=True)
 class Linearization:
-    """The forward derivative of a function by one parameter: a program, the variable in it that is the differential,
-    and the variables that depend on it, in order.
+    """The forward derivative of a function by one parameter.
+
+    It holds a program, the variable that is the differential, and the variables that depend on it, in order.
     """
 
     program: Program
@@ -71,7 +72,7 @@ class Linearization:
 
     @property
     def has_addends(self) -> bool:
-        """Whether each tangent is a sum of entries of others; a loop's are not."""
+        """Whether each tangent is a sum of entries of others, which those of loops are not."""
         known, kept = frozenset(self.tangents), self.statements
         return all(
             tangent_addends(kept[x], known) is not None for x in self.tangents if x != self.seed
@@ -83,7 +84,7 @@ class Linearization:
         return {s.name: s.rhs for s in self.program.statements}
 
     def factor_variables(self) -> Iterator[str]:
-        """The variables that tangents are multiplied by."""
+        """The variables by which tangents are multiplied."""
         known = frozenset(self.tangents)
         for x in self.tangents:
             for addend in tangent_addends(self.statements[x], known) or ():
@@ -93,7 +94,7 @@ class Linearization:
 
 @deep_recursion()
 def linearize_by(of: Differentiable, name: str) -> Linearization:
-    """The forward derivative by one parameter. Raises TensorError where that or the result is a tuple."""
+    """Compute the forward derivative by one parameter. Raises TensorError where the parameter or the result is a tuple."""
     type_ = _one_array(of, name)
     dx = fresh(f"d{name}", {p.name for p in of.parameters})
     program = _derive_forward(of, name, dx, type_)
@@ -106,13 +107,14 @@ def linearize_by(of: Differentiable, name: str) -> Linearization:
             known.append(seed)
         elif not {*operands(rhs)}.isdisjoint(known):
             known.append(statement.name)
-    program = _masked_by_values(program, frozenset(known))
+    program = _mask_by_values(program, frozenset(known))
     return Linearization(program, seed, tuple(known), dimensions(type_), dimensions(of.type))
 
 
-def _masked_by_values(program: Program, tangents: frozenset[str]) -> Program:
-    """The program with each tangent masked to where the value that it is multiplied by may be other than zero. Relations in a
-    value's support count as true: what they decide is looked up with the value.
+def _mask_by_values(program: Program, tangents: frozenset[str]) -> Program:
+    """Mask each tangent to the support of the value that it is multiplied by.
+
+    Relations in a value's support count as true: the value itself shows what they decide.
     """
     supports: dict[str, Predicate] = {}  # those that are not the whole box
     gens_of: dict[str, Binders] = {}
@@ -142,7 +144,9 @@ def _masked_by_values(program: Program, tangents: frozenset[str]) -> Program:
 
 
 def _support_of_rhs(rhs: Rhs, read: Callable[[Factor], Predicate]) -> Predicate:
-    """A predicate without relations outside which a variable is zero; `read` says it of the entries that it is made of."""
+    """Return a predicate without relations that is false only where a variable is zero; `read` gives that of the entries it
+    reads.
+    """
     match rhs:
         case Map():
             return without_relations(rhs.mask)
@@ -174,12 +178,12 @@ def _one_array(of: Differentiable, name: str) -> Type:
 
 
 def real_array(type_: Type) -> Type:
-    """The array of reals with the dimensions of a type."""
+    """Return the type of a real array with the dimensions of a type."""
     return array(dimensions(type_))
 
 
 def tangent_addends(rhs: Rhs, tangents: frozenset[str]) -> tuple[Addend, ...] | None:
-    """What a tangent is the sum of; None where it is no such sum."""
+    """Return the addends of a tangent; None where it is not a sum of addends."""
     match rhs:
         case Input():
             return ()
@@ -201,8 +205,9 @@ def tangent_addends(rhs: Rhs, tangents: frozenset[str]) -> tuple[Addend, ...] | 
 
 @deep_recursion()
 def dense_jacobian(of: Differentiable, name: str, *, symmetric: bool = False) -> Derivative:
-    """`D⟦e⟧` applied to every one-hot array of one parameter: the result's dimensions, then the parameter's. Of a
-    `symmetric` one either may come first. Simplification leaves no one-hot behind.
+    """Apply `D⟦e⟧` to every one-hot array of one parameter: the result's dimensions, then the parameter's.
+
+    For a `symmetric` Jacobian the order does not matter. Simplification removes the one-hot arrays.
     """
     type_ = _one_array(of, name)
     taken = {p.name for p in of.parameters}

@@ -33,7 +33,7 @@ from .reverse import Checkpoint, adjoint
 
 
 class Differentiable(Protocol):
-    """What is differentiated: a program with the types of its parameters and of its result."""
+    """The input of differentiation: a program with the types of its parameters and of its result."""
 
     @property
     def parameters(self) -> tuple[Parameter, ...]: ...
@@ -47,7 +47,7 @@ class Differentiable(Protocol):
 
 @dataclass(frozen=True)
 class Pulled:
-    """That a derivative is the one in reverse by the parameters `wrt`, and what it starts from and gives."""
+    """Describes a derivative as the reverse one by the parameters `wrt`: its seed and its results."""
 
     wrt: tuple[str, ...]
     with_value: bool = False
@@ -56,8 +56,9 @@ class Pulled:
 
 @dataclass(frozen=True)
 class Derivative:
-    """A derivative: its simplified SSA, the parameters that it adds, and its result's layout. `pulled` says what
-    it is, where another way to compute it would give the same and keep no more.
+    """A derivative: its simplified SSA, the parameters that it adds, and its result's layout.
+
+    `pulled` describes it, where another way to compute it gives the same result and stores no more.
     """
 
     program: Program
@@ -74,9 +75,11 @@ def gradient(
     has_aux: bool = False,
     checkpoint: Checkpoint = False,
 ) -> Derivative:
-    """The gradient of a scalar by the parameters `wrt`, nested pairs of several; with `value`, the
-    pair of the value and it. With `has_aux` the function gives a pair of that scalar and whatever else, which is given, too:
-    `(gradient, aux)`, or `((value, aux), gradient)`.
+    """Return the gradient of a scalar by the parameters `wrt`, nested pairs for several; with `value`, the pair of value and
+    gradient.
+
+    With `has_aux` the function returns a pair of the scalar and anything else, which is returned too: `(gradient, aux)`, or
+    `((value, aux), gradient)`.
     """
     program = adjoint(
         of.differentiable,
@@ -99,8 +102,9 @@ def gradient(
 def pullback(
     of: Differentiable, wrt: tuple[str, ...], *, checkpoint: Checkpoint = False
 ) -> Derivative:
-    """The adjoint derivative (vjp): one more parameter, the cotangent `dy` of the result; gives the
-    cotangents of the parameters `wrt`.
+    """Return the adjoint derivative (vjp): takes one more parameter, the cotangent `dy` of the result.
+
+    It returns the cotangents of the parameters `wrt`.
     """
     type_ = soa(of.type)
     dy = fresh("dy", {p.name for p in of.parameters})
@@ -113,8 +117,9 @@ def pullback(
 
 
 def pushforward(of: Differentiable, wrt: tuple[str, ...]) -> Derivative:
-    """The forward derivative (jvp): one more parameter for each of `wrt`, its differential `dx`;
-    gives the differential of the result.
+    """Return the forward derivative (jvp): takes one more parameter for each of `wrt`, its differential `dx`.
+
+    It returns the differential of the result.
     """
     taken = {p.name for p in of.parameters}
     layouts = {p.name: p.layout for p in of.parameters}
@@ -131,8 +136,9 @@ def pushforward(of: Differentiable, wrt: tuple[str, ...]) -> Derivative:
 
 
 def real_parameters(of: Differentiable, wrt: tuple[str, ...]) -> tuple[tuple[str, Type], ...]:
-    """The parameters to differentiate by, with their types. Raises TensorError where one is a
-    relation, an index array or an integer.
+    """Return the parameters to differentiate by, with their types.
+
+    Raises TensorError where one is a relation, an index array or an integer.
     """
     types = {p.name: p.type for p in of.parameters}
     made = []

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..cost.counting import in_order
+from ..cost.counting import sort_tuples
 from ..language.pairs import Laid, split_tuple
 from ..language.types import Integer, Product, TupleSet
 
@@ -36,7 +36,7 @@ def _without_value(_value: Any) -> tuple[()]:
 
 
 def _as_rows(arity: int, value: Any) -> Any:
-    return in_order(value, arity).astype(np.int32)
+    return sort_tuples(value, arity).astype(np.int32)
 
 
 def _as_arrays(value: Any) -> Any:

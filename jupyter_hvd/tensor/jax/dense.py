@@ -23,7 +23,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..derivative.elementary import SLOPES_OF_JAX
-from ..derivative.matrices import body_of, tangent_of_application
+from ..derivative.matrices import inline_body, tangent_of_application
 from ..language import types
 from ..language.affine import Affine
 from ..language.definition import Definition, find_definition
@@ -905,7 +905,7 @@ def _function(name: str) -> Callable[..., Any]:
     """The function, whose derivative is the definition's."""
     own = find_definition(name)
     if own.body is not None:
-        return lambda *arrays: _evaluated(body_of, own, arrays)
+        return lambda *arrays: _evaluated(inline_body, own, arrays)
 
     def plain(*arrays: Any) -> Any:
         if own.reduction:

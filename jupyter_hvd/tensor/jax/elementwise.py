@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..derivative.elementary import SLOPES_OF_JAX, elementary
+from ..derivative.elementary import SLOPES_OF_JAX, find_elementary
 from ..language.affine import Affine
 from ..language.function import Function, parameter_names
 from ..language.predicates import TRUE, conjuncts
@@ -74,7 +74,7 @@ def kernel_of(name: str) -> Callable[..., Any]:
     """JAX's function for a row of the table of elementary functions."""
     if name in _OWN:
         return _OWN[name]
-    row = elementary(name)
+    row = find_elementary(name)
     assert row is not None, name
     if row.kernel is not None:
         return partial(row.kernel, jnp)

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..cost.counting import Data
+from ..cost.counting import RelationData
 from ..instance import Primal
 from ..language import types
 from ..language.affine import Affine
@@ -138,10 +138,10 @@ class Kernel:
                 found[k] = Tuples(found[k], true_entries(found[k]))
         return with_joins(tuple(found), self.joins(found))
 
-    def relations(self, arguments: Sequence[Any]) -> dict[str, Data]:
+    def relations(self, arguments: Sequence[Any]) -> dict[str, RelationData]:
         """The data of relations and index arrays, on the host."""
         return {
-            x: Data(t, np.asarray(value))
+            x: RelationData(t, np.asarray(value))
             for (x, t), value in zip(self.kinds, self.arrays(arguments), strict=True)
             if isinstance(t, Relation | IndexArray | TupleSet)
         }

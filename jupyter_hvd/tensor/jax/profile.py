@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from ..cost import counting
-from ..cost.counting import Data
+from ..cost.counting import RelationData
 from ..cost.formula import count_operations
 from ..cost.statements import points_of
 from ..language.predicates import TRUE
@@ -229,7 +229,7 @@ def _bytes(values: Any) -> int:
     )
 
 
-def counts(rhs: Rhs, term: Term, data: Mapping[str, Data]) -> tuple[int, int]:
+def counts(rhs: Rhs, term: Term, data: Mapping[str, RelationData]) -> tuple[int, int]:
     """The points of a statement's predicate and the operations of its term, at concrete sizes."""
     made = count_operations(uniquify(term))
     together = sum(

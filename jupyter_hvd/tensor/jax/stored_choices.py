@@ -15,20 +15,20 @@ from ...files import UnusableInputError, cache_folder, write_atomically
 from ..lowering.choices import DENSE, Choices
 
 #: By `digest`; None where a look at the disk found nothing.
-_remembered: dict[str, Choices | None] = {}
+_make_once: dict[str, Choices | None] = {}
 _told = False
 
 
 def known(digest: str) -> Choices | None:
     """What has been chosen for a kernel, if anything has."""
-    if digest not in _remembered:
-        _remembered[digest] = _read(digest)
-    return _remembered[digest]
+    if digest not in _make_once:
+        _make_once[digest] = _read(digest)
+    return _make_once[digest]
 
 
 def assume(digest: str, choices: Choices) -> None:
     """From now on, in this process."""
-    _remembered[digest] = choices
+    _make_once[digest] = choices
 
 
 def remember(digest: str, choices: Choices) -> None:

@@ -22,7 +22,7 @@ class Partial:
 
 @dataclass(frozen=True)
 class Total:
-    """Derivation: the total derivative `Df(X; dX)` (6.6), a function of the arguments and the differentials of the active ones."""
+    """Derivation: the total derivative `Df(X; dX)` (6.6), a function of the arguments and of differentials of the active ones."""
 
     active: tuple[int, ...]
 

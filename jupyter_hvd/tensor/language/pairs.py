@@ -67,7 +67,7 @@ class Laid(tuple[Any, ...]):
 
 
 def lay_out(value: Any) -> Any:
-    """Convert an argument's lists of arrays, dictionaries, named tuples and dataclasses to tuples; lists of numbers are arrays."""
+    """Convert lists of arrays, dictionaries, named tuples and dataclasses to tuples; lists of numbers are arrays."""
     kind = type(value)
     return (_LAYING.get(kind) or _find_layout(kind))(value)
 

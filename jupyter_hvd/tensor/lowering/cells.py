@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..cost.counting import Data, point_tables
+from ..cost.counting import RelationData, point_tables
 from ..language.function import Function
 from ..language.predicates import TRUE, Predicate
 from ..language.terms import Binders, in_ranges, index_names
@@ -213,7 +213,7 @@ def values_as_cells(
     program: Program,
     names: Sequence[str],
     sizes: Mapping[str, int],
-    data: Mapping[str, Data],
+    data: Mapping[str, RelationData],
     few: int = FEW,
 ) -> Written | None:
     """Some values of a program; None where they are at most `few` statements, or some of these have no cells."""
@@ -256,7 +256,11 @@ def _shape_of_binders(binders: Binders) -> tuple[int, ...]:
 
 
 def _cells_of(
-    rhs: Rhs, of: Mapping[str, Any], cells: Cells, inputs: Sequence[str], data: Mapping[str, Data]
+    rhs: Rhs,
+    of: Mapping[str, Any],
+    cells: Cells,
+    inputs: Sequence[str],
+    data: Mapping[str, RelationData],
 ) -> Any:
     """The cells of a value's entries, in an array of its shape."""
     shape = _shape_of_binders(rhs.gens)
@@ -306,7 +310,7 @@ def _product_cells(cells: Cells, factors: Sequence[Any], n: int) -> Any:
     return reduce(lambda a, b: cells.sum_products(n, np.arange(n), a, b), factors)
 
 
-def _entries_inside(gens: Binders, p: Predicate, data: Mapping[str, Data]) -> Any:
+def _entries_inside(gens: Binders, p: Predicate, data: Mapping[str, RelationData]) -> Any:
     """The entries, counted in order, at which a predicate holds."""
     shape = _shape_of_binders(gens)
     if p == TRUE:

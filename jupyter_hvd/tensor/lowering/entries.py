@@ -17,7 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from ..cost.counting import Columns, Data, affine_values, holds_in_rows, in_order_once, point_tables
+from ..cost.counting import (
+    Columns,
+    RelationData,
+    affine_values,
+    holds_in_rows,
+    point_tables,
+    sort_unique,
+)
 from ..derivative.tangents import Addend, Linearization, tangent_addends
 from ..language.affine import Affine
 from ..language.errors import TensorError
@@ -88,7 +95,7 @@ class Stage:
 
 
 def build_stages(
-    linear: Linearization, sizes: Mapping[str, int], data: Mapping[str, Data], memory: float
+    linear: Linearization, sizes: Mapping[str, int], data: Mapping[str, RelationData], memory: float
 ) -> tuple[Stage, ...]:
     """The stages of a Jacobian at the sizes of a call, the last of which is it. Raises TensorError where the index tuples
     take more than `memory` bytes.
@@ -153,7 +160,7 @@ class _Builder:
     """Makes stages, and adds up the bytes of their points."""
 
     argument: tuple[int, ...]
-    data: Mapping[str, Data]
+    data: Mapping[str, RelationData]
     memory: float
     bytes: int = 0
 
@@ -207,7 +214,7 @@ class _Builder:
         name = TUPLES + part.tangent
         arguments = (*part.indices, *map(Affine.of, index_names(own)))
         rows_ = np.stack(of.columns, axis=1) if of.columns else np.zeros((of.count, 1), np.int64)
-        listed = Data(TupleSet(max(1, len(arguments))), rows_)
+        listed = RelationData(TupleSet(max(1, len(arguments))), rows_)
         related = Related(name, arguments or (Affine.of(0),))
         found = point_tables((*every, *own), conj(part.mask, related), {**self.data, name: listed})
         rows, columns = self._gather_blocks(found, index_names((*every, *own)))
@@ -356,7 +363,7 @@ def _merge_keys(keys: Sequence[Any]) -> Any:
     first, *rest = keys
     if np.all(first[1:] > first[:-1]) and all(k is first or np.array_equal(k, first) for k in rest):
         return first
-    return in_order_once(np.concatenate([*keys]))
+    return sort_unique(np.concatenate([*keys]))
 
 
 def _extents_of(binders: Binders) -> tuple[int, ...]:
@@ -364,7 +371,7 @@ def _extents_of(binders: Binders) -> tuple[int, ...]:
 
 
 def holds_at_points(
-    p: Predicate, binders: Binders, columns: Columns, rows: int, data: Mapping[str, Data]
+    p: Predicate, binders: Binders, columns: Columns, rows: int, data: Mapping[str, RelationData]
 ) -> Any:
     """Whether a predicate holds at each of some points. A quantifier over relations is looked up among the tuples for
     which it holds.

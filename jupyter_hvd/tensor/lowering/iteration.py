@@ -26,8 +26,8 @@ from ..polyhedral.lattice import (
     affine_part,
     disjoint_cases,
     find_digits,
+    find_preimage,
     make_frame,
-    preimage_of,
     project_set,
     superset,
 )
@@ -103,7 +103,7 @@ def _box_case(found: Coiteration, case: Predicate) -> _Box | None:
         return None
     kept = [*index_names(outer.coordinates)]
     forward = {**outer.index_map, **{i: Affine.of(i) for i in sums}}
-    space = preimage_of(space, [*gens, *sums], forward, [*kept, *sums])
+    space = find_preimage(space, [*gens, *sums], forward, [*kept, *sums])
     whole = make_frame([*kept, *sums], space, len(kept), "r")
     assert whole is not None
     index_map = {i: a.substitute(whole.index_map) for i, a in forward.items()}
@@ -145,7 +145,7 @@ def _fold_axis(domain: IterationDomain, box: _Box) -> IterationDomain:
     over r and e, which are no more points than u has values, and sends each term to u; so along each such index.
     """
     names = [*index_names((*domain.out, *domain.sums))]
-    space = preimage_of(box.space, list(box.whole.index_map), box.whole.index_map, names)
+    space = find_preimage(box.space, list(box.whole.index_map), box.whole.index_map, names)
     found = find_digits(space, domain.out, domain.sums) if domain.sums else []
     if not found:
         return domain

@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from ..cost.counting import Data, cost_at
+from ..cost.counting import RelationData, cost_at
 from ..derivative.tangents import Linearization
 from ..ssa.convert import to_term
 from ..ssa.program import Map, Program, pair_tree
@@ -43,7 +43,7 @@ def jacobian_cost(
     linear: Linearization,
     made: Sequence[Stage],
     sizes: Mapping[str, int],
-    data: Mapping[str, Data],
+    data: Mapping[str, RelationData],
 ) -> JacobianCost:
     """The cost of the stages of a Jacobian at the sizes of a call."""
     known = frozenset(linear.tangents)

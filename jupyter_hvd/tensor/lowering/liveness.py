@@ -17,7 +17,7 @@ from ..language.affine import Affine
 from ..language.predicates import TRUE, And, Compare, Or, Predicate, conj
 from ..language.terms import Binders, index_names
 from ..polyhedral import sets
-from ..polyhedral.lattice import affine_map, make_frame, preimage_of, project_set, superset
+from ..polyhedral.lattice import affine_map, find_preimage, make_frame, project_set, superset
 from ..ssa.program import (
     Addition,
     Application,
@@ -129,7 +129,7 @@ def _nonzero_points(rhs: Contraction, filled: dict[str, Any]) -> Any:
 def _preimage_under(set_: Any, factor: Factor, binders: Binders) -> Any:
     names = [*index_names(binders)]
     places = [f"place{k}" for k in range(len(factor.indices))]
-    return preimage_of(set_, places, dict(zip(places, factor.indices, strict=True)), names)
+    return find_preimage(set_, places, dict(zip(places, factor.indices, strict=True)), names)
 
 
 def _read_points(
@@ -147,7 +147,7 @@ def _read_points(
         case Contraction():
             binders = (*rhs.gens, *rhs.sums)
             at = {f"place{k}": a for k, a in enumerate(here)}
-            wanted = preimage_of(want, list(at), at, [*index_names(binders)])
+            wanted = find_preimage(want, list(at), at, [*index_names(binders)])
             space = _nonzero_points(rhs, filled).intersect(wanted)
             return [(f.name, binders, space, f.indices) for f in rhs.factors]
     return []

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..cost.counting import Data
+from ..cost.counting import RelationData
 from ..language.affine import Affine
 from ..language.function import Function
 from ..language.predicates import TRUE, Predicate, substitute
@@ -168,7 +168,7 @@ Values = Callable[[Reading, Factor], tuple[int, bool]]
 def sum_stages(
     stages: Sequence[Stage],
     nodes: Mapping[tuple[str, int], Sequence[Node]],
-    data: Mapping[str, Data],
+    data: Mapping[str, RelationData],
     sizes: Mapping[str, int],
     values: Values,
 ) -> tuple[tuple[Summed, ...], tuple[Any, ...]]:

@@ -26,29 +26,28 @@ from ..language.terms import Binder, Binders, index_names
 from .lattice import is_implied, remaining_condition
 
 
-def renamed_by_depth(p: Predicate, depth: int = 0) -> Predicate:
-    """Bound indices named by their depth, parts in an order of their own: equal up to that is
-    equal.
-    """
+def rename_by_depth(p: Predicate, depth: int = 0) -> Predicate:
+    """Rename bound indices by their depth, and sort parts, so that predicates equal up to these are equal."""
     match p:
         case Exists(index, size, body):
             name = f"∃{depth}"
             return Exists(
-                name, size, renamed_by_depth(substitute(body, {index: Affine.of(name)}), depth + 1)
+                name, size, rename_by_depth(substitute(body, {index: Affine.of(name)}), depth + 1)
             )
         case And(parts):
-            return conj(*(renamed_by_depth(part, depth) for part in parts))
+            return conj(*(rename_by_depth(part, depth) for part in parts))
         case Or(parts):
-            return disj(*(renamed_by_depth(part, depth) for part in parts))
+            return disj(*(rename_by_depth(part, depth) for part in parts))
     return p
 
 
 def drop_implied(p: Predicate, known: Predicate, binders: Binders) -> Predicate:
-    """`p` without the disjunctions and quantified conjuncts that `known`, or another conjunct,
-    implies. Plain relations stay: they say over which points a statement runs.
+    """Drop the disjunctions and quantified conjuncts of `p` that `known`, or another conjunct, implies.
+
+    Plain relations stay, since they determine the points over which a statement runs.
     """
     parts = list(conjuncts(p))
-    facts = renamed_by_depth(known)
+    facts = rename_by_depth(known)
     witnesses, shown = open_quantifiers(known)
     more = (*binders, *witnesses)
     for q in list(parts):
@@ -65,8 +64,9 @@ def drop_implied(p: Predicate, known: Predicate, binders: Binders) -> Predicate:
 
 
 def open_quantifiers(p: Predicate, stem: str = "ε") -> tuple[Binders, Predicate]:
-    """`p` without the quantifiers of its conjuncts, and the indices that these bind, under names that no
-    program has: what follows then follows from `p`, whatever the indices are.
+    """Remove the quantifiers of the conjuncts of `p`, and rename the indices that they bind to unused names.
+
+    Whatever the result implies, `p` implies too, for any values of these indices.
     """
     bound: list[Binder] = []
     parts: list[Predicate] = []
@@ -84,7 +84,7 @@ def open_quantifiers(p: Predicate, stem: str = "ε") -> tuple[Binders, Predicate
 
 def is_entailed(known: Predicate, p: Predicate, binders: Binders) -> bool:
     """Whether `known` implies `p` by its form: a case of it, or an instance of its quantifiers."""
-    if is_implied(renamed_by_depth(p), known):
+    if is_implied(rename_by_depth(p), known):
         return True
     match p:
         case Or(parts):
@@ -112,7 +112,7 @@ def _split_relations(p: Predicate) -> tuple[list[Predicate], list[Predicate]]:
 
 
 def open_quantifier(p: Predicate) -> tuple[Binders, Predicate]:
-    """`∃i. ∃j. body` as the indices, under names that no program has, and the body."""
+    """Split `∃i. ∃j. body` into the indices, under unused names, and the body."""
     bound: list[Binder] = []
     while isinstance(p, Exists):
         name = f"∃{p.index}{len(bound)}"
@@ -124,9 +124,7 @@ def open_quantifier(p: Predicate) -> tuple[Binders, Predicate]:
 def _find_instances(
     atoms: Sequence[Related], facts: Sequence[Related], bound: Sequence[str]
 ) -> Iterator[dict[str, Affine]]:
-    """The values of bound indices at which every atom is one of the facts; only such as give each
-    index a value.
-    """
+    """Yield the values of bound indices at which every atom is one of the facts; each index must get a value."""
     if not bound:
         yield {}
         return
@@ -142,7 +140,7 @@ def _find_instances(
 
 
 def _match_atom(atom: Related, fact: Related, bound: Sequence[str]) -> dict[str, Affine]:
-    """The values of bound indices at which the atom is the fact; none where it is not."""
+    """Return the values of bound indices at which the atom equals the fact; None where it does not."""
     if (fact.relation, fact.negated) != (atom.relation, atom.negated):
         return {}
     pairs = zip(atom.arguments, fact.arguments, strict=True)

@@ -26,11 +26,11 @@ PARTS = 16  # disjoint cases of a predicate that are looked at one by one
 
 @dataclass(frozen=True)
 class Frame:
-    """Coordinates of a set of index points, and the box that they fill.
+    """Coordinates for a set of index points, and the box of their ranges.
 
-    `forward` gives each variable over the coordinates, `inverse` each coordinate over the
-    variables; a point of the lattice is in the set only if its coordinates are in the box
-    `0 ≤ coordinate < extent`.
+    `forward` gives each variable over the coordinates, `inverse` each coordinate over the variables. A lattice point is in
+    the
+    set only if its coordinates are in the box `0 ≤ coordinate < extent`.
     """
 
     coordinates: Binders
@@ -47,21 +47,22 @@ class Frame:
         return dict(self.forward)
 
     def lattice_condition(self) -> Predicate:
-        """The condition on the variables that some coordinates are theirs, the box apart."""
+        """The condition on the variables that coordinates for them exist, without the condition of the box."""
         back = {u: a for (u, _), a in zip(self.coordinates, self.inverse, strict=True)}
         return conj(*(compare("=", v, a.substitute(back)) for v, a in self.forward))
 
 
 def affine_part(p: Predicate, names: Iterable[str]) -> Predicate:
-    """The conjuncts over these names alone: a superset that isl can take. What looked-up entries
-    of index arrays (`δ`) restrict is left out.
+    """Return the conjuncts over these names only: a superset that isl can represent.
+
+    Conditions on looked-up entries of index arrays (`δ`) are left out.
     """
     known = frozenset(names)
     return conj(*(q for q in conjuncts(p) if q.names <= known))
 
 
 def superset(binders: Binders, p: Predicate) -> Any:
-    """The isl set of a predicate's points, relations and looked-up entries counting as true."""
+    """Return the isl set of a predicate's points, with relations and looked-up entries taken as true."""
     return sets.integer_set(binders, affine_part(p, (i for i, _ in binders)))
 
 
@@ -79,7 +80,7 @@ def make_frame(
     equalities = _affine_hull(variables, set_)
     forward, inverse = _solve_lattice(variables, equalities, kept, set_)
     names = list(inverse)
-    inside = preimage_of(set_, variables, forward, names)
+    inside = find_preimage(set_, variables, forward, names)
     bounds = {t: _coordinate_range(inside, k) for k, t in enumerate(names)}
     while (found := _skew_coordinates(inside, names, bounds, kept)) is not None:
         t, a, rest = found
@@ -87,7 +88,7 @@ def make_frame(
         back = {t: Affine.of(t) - rest}
         forward = {v: b.substitute(back) for v, b in forward.items()}
         inverse[t] = a.substitute(inverse)
-        inside = preimage_of(set_, variables, forward, names)
+        inside = find_preimage(set_, variables, forward, names)
         bounds = {t: _coordinate_range(inside, k) for k, t in enumerate(names)}
     renamed: dict[str, Affine] = {}
     coordinates, back_ = [], []
@@ -105,14 +106,14 @@ def make_frame(
 
 
 def project_set(set_: Any, kept: int) -> Any:
-    """The set's shadow on its first variables."""
+    """Project a set to its first variables."""
     return set_.project_out(
         sets.dimension_kinds().set, kept, set_.dim(sets.dimension_kinds().set) - kept
     )
 
 
 def _affine_hull(variables: Sequence[str], set_: Any) -> list[Affine]:
-    """The affine hull, as expressions that are zero."""
+    """Return the affine hull as expressions that are zero."""
     found = []
     for constraint in set_.affine_hull().remove_divs().get_constraints():
         if constraint.is_equality():
@@ -188,17 +189,17 @@ def _solve_lattice(
     return forward, inverse
 
 
-def preimage_of(
+def find_preimage(
     set_: Any, variables: Sequence[str], forward: Mapping[str, Affine], names: Sequence[str]
 ) -> Any:
-    """The set over `names`, of which `forward` gives each variable."""
+    """Return the set over `names` that `forward` maps into a set."""
     from islpy import MultiAff
 
     return set_.preimage_multi_aff(MultiAff(affine_map(names, [forward[v] for v in variables])))
 
 
 def affine_map(names: Sequence[str], values: Iterable[Affine]) -> str:
-    """The map from these names to affine expressions over them, as isl reads it."""
+    """Print the map from these names to affine expressions over them, in isl's notation."""
     spelt = {name: f"v{k}" for k, name in enumerate(names)}
     target = ",".join(sets.affine_text(a, spelt) for a in values)
     return f"{{ [{','.join(spelt.values())}] -> [{target}] }}"
@@ -214,13 +215,13 @@ def _skew_coordinates(
     bounds: Mapping[str, tuple[int, int]],
     kept: tuple[str, ...],
 ) -> tuple[str, Affine, Affine] | None:
-    """The coordinate t and the combination `t + rest` that has at most half as many values."""
+    """Find a coordinate t and a combination `t + rest` that has at most half as many values."""
     best, found = 0.5, None
     for t, rest in dict.fromkeys(_coordinate_combinations(inside, names, kept)):
         low, high = bounds[t]
         position = list(names).index(t)
         moved = {name: Affine.of(name) for name in names} | {t: Affine.of(t) - rest}
-        first, last = _coordinate_range(preimage_of(inside, names, moved, names), position)
+        first, last = _coordinate_range(find_preimage(inside, names, moved, names), position)
         ratio = (last - first + 1) / (high - low + 1)
         if ratio <= best:
             best, found = ratio - 1e-9, (t, Affine.of(t) + rest, rest)
@@ -237,7 +238,7 @@ def _coordinate_combinations(
 
 
 def _constraint_expressions(inside: Any, names: Sequence[str]) -> Iterator[Affine]:
-    """What is zero or more, or zero, in some part of a set; parts with remainders are left out."""
+    """Return the expressions that are nonnegative or zero in some part of a set; parts with remainders are left out."""
     for basic in inside.get_basic_sets():
         if not basic.dim(sets.dimension_kinds().div):
             for constraint in basic.get_constraints():
@@ -245,8 +246,9 @@ def _constraint_expressions(inside: Any, names: Sequence[str]) -> Iterator[Affin
 
 
 class Digits(NamedTuple):
-    """A coordinate u that is `k·r + e + c`, `0 ≤ e < k`: `address` is `k·r + u + c`, where u now stands for e, which has so many
-    `values`.
+    """A coordinate u split into digits: u = `k·r + e + c` with `0 ≤ e < k`.
+
+    `address` is `k·r + u + c`, where u now stands for e, which has `values` values.
     """
 
     u: str
@@ -256,8 +258,9 @@ class Digits(NamedTuple):
 
 
 def find_digits(inside: Any, kept: Binders, rest: Binders) -> list[Digits]:
-    """Kept coordinates u, each with another one r that is its leading digit at every point: (r, e) run over no more points than
-    u does.
+    """Find kept coordinates u with another coordinate r that is their leading digit at every point.
+
+    (r, e) must run over no more points than u does.
     """
     names, found = [*index_names((*kept, *rest))], list[Digits]()
     for a in _constraint_expressions(inside, names):
@@ -269,7 +272,9 @@ def find_digits(inside: Any, kept: Binders, rest: Binders) -> list[Digits]:
                 continue
             moved = {i: Affine.of(i) for i in names}
             moved[u] = Affine.of(u) + Affine.of(r) * k
-            low, high = _coordinate_range(preimage_of(inside, names, moved, names), names.index(u))
+            low, high = _coordinate_range(
+                find_preimage(inside, names, moved, names), names.index(u)
+            )
             if high - low < k:
                 found.append(Digits(u, r, moved[u] + low, Affine.of(high - low + 1)))
     return found
@@ -277,8 +282,9 @@ def find_digits(inside: Any, kept: Binders, rest: Binders) -> list[Digits]:
 
 @lru_cache(maxsize=4096)
 def disjoint_cases(binders: Binders, p: Predicate) -> tuple[Predicate, ...]:
-    """`p` as disjoint cases, where their boxes together are at most half of the box around all:
-    `[i=j ∨ i=j+1]` is two diagonals.
+    """Split `p` into disjoint cases, if their boxes together are at most half of the box around all.
+
+    `[i=j ∨ i=j+1]` becomes two diagonals, for example.
     """
     variables = [*index_names(binders)]
     known = affine_part(p, variables)
@@ -303,7 +309,7 @@ def disjoint_cases(binders: Binders, p: Predicate) -> tuple[Predicate, ...]:
 
 
 def is_implied(p: Predicate, known: Predicate) -> bool:
-    """Whether `known` implies `p`, as far as its form shows."""
+    """Whether `known` implies `p`, decided by syntax only."""
     if p in (known, TRUE):
         return True
     if isinstance(p, And):
@@ -316,7 +322,7 @@ def is_implied(p: Predicate, known: Predicate) -> bool:
 
 
 def remaining_condition(p: Predicate, binders: Binders, known: Predicate) -> Predicate:
-    """What of `p` is left to test inside the binders' box where `known` holds already."""
+    """Return the part of `p` that must still be tested inside the binders' box where `known` holds."""
     variables = [*index_names(binders)]
     plain = conj(*(q for q in conjuncts(p) if not q.relations and q.names <= set(variables)))
     others = [q for q in conjuncts(p) if q.relations or not q.names <= set(variables)]

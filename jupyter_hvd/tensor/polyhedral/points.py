@@ -22,25 +22,23 @@ _COMPARED: Mapping[str, Callable[[Any], Any]] = {
 
 
 class Points(ABC):
-    """The points of a box of named axes. What is computed at each has only the axes on which it
-    depends.
-    """
+    """The points of a box of named axes. A value computed at each point has only the axes on which it depends."""
 
     @abstractmethod
     def affine_values(self, a: Affine) -> Aligned:
-        """The values of an affine expression."""
+        """Evaluate an affine expression."""
 
     @abstractmethod
     def is_member(self, relation: str, arguments: tuple[Affine, ...]) -> Aligned:
-        """Whether index tuples are in a relation, which they are not outside its array."""
+        """Whether index tuples are in a relation; false outside its array."""
 
     @abstractmethod
     def add_axis(self, axis: str, extent: int) -> Points:
-        """The points with another axis."""
+        """Return the points with another axis."""
 
     @abstractmethod
     def broadcast_together(self, values: Sequence[Aligned]) -> tuple[list[Any], Axes]:
-        """Arrays over the axes of all, of length 1 where one has an axis not."""
+        """Broadcast arrays to a common rank: length 1 on axes that an array does not have."""
 
     def holds_at(self, p: Predicate) -> Aligned:
         """Where `p` holds."""
@@ -70,7 +68,7 @@ class Points(ABC):
         raise TypeError(p)
 
     def _is_multiple(self, index: str, extent: int, difference: Affine) -> Aligned:
-        """Where `∃ index:extent. difference = 0`: at each point by a division, not by trying all."""
+        """Test `∃ index:extent. difference = 0` at each point by a division, instead of trying all values."""
         k = difference.coefficient(index)
         if k == 0:  # it stands on both sides
             rest, axes = self.affine_values(difference)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=8192)
 def integer_set(binders: Binders, p: Predicate) -> islpy.Set:
-    """`{binders | p}` with the remaining names as parameters; relations count as true."""
+    """Return the isl set `{binders | p}`, with the other names as parameters; relations count as true."""
     spelt = isl_names(binders, p)
     variables = [*index_names(binders)]
     parameters = ",".join(text for name, text in spelt.items() if name not in variables)
@@ -48,7 +48,7 @@ def integer_set(binders: Binders, p: Predicate) -> islpy.Set:
 
 @lru_cache(maxsize=8192)
 def _ranges_text(binders: Binders) -> frozenset[Predicate]:
-    """What the ranges of the binders say."""
+    """Print the ranges of the binders as constraints."""
     return frozenset(
         q for index, size in binders for q in conjuncts(in_range(Affine.of(index), size))
     )
@@ -56,8 +56,11 @@ def _ranges_text(binders: Binders) -> frozenset[Predicate]:
 
 @lru_cache(maxsize=8192)
 def _read_set(spelt: str) -> islpy.Set:
-    """The set that isl reads there. Reading takes longer than most of what is asked of a set, and many
-    predicates are spelt alike: their binders have other names, their conjuncts another order.
+    """Parse a set in isl's notation.
+
+    Parsing takes longer than most queries, and many predicates have the same text: only their binders' names, or the order
+    of
+    their conjuncts, differ.
     """
     import islpy
 
@@ -65,9 +68,7 @@ def _read_set(spelt: str) -> islpy.Set:
 
 
 def isl_names(binders: Binders, p: Predicate) -> dict[str, str]:
-    """What isl calls each name: binders by their place, parameters by their name, the same in
-    every set.
-    """
+    """Return isl's name for each name: binders by position, parameters by name, the same in every set."""
     spelt = {index: f"v{k}" for k, (index, _) in enumerate(binders)}
     used = p.names.union(*(size.names for _, size in binders))
     for name in sorted(used - set(spelt)):
@@ -77,7 +78,7 @@ def isl_names(binders: Binders, p: Predicate) -> dict[str, str]:
 
 
 def _name_from_isl(text: str) -> str:
-    """The name that isl calls so, where it is no binder's."""
+    """Convert isl's name of a parameter back."""
     return text[2:] if text.startswith("p_") else bytes.fromhex(text[2:]).decode()
 
 
@@ -119,11 +120,10 @@ def is_impossible(binders: Binders, p: Predicate) -> bool:
 
 @lru_cache(maxsize=16384)
 def simplify(p: Predicate, binders: Binders) -> Predicate:
-    """`p` without what the binders' ranges imply, or the rest of `p` does; `false` where it
-    contradicts them (§6).
+    """Drop the parts of `p` that the binders' ranges or its other parts imply; `false` where it contradicts the ranges (§6).
 
-    Quantifiers over affine conditions are projected out where that needs no remainders. The
-    result agrees with `p` on the ranges.
+    Quantifiers over affine conditions are projected out where that needs no remainders. The result agrees with `p` on the
+    ranges.
     """
     if p is FALSE:
         return p
@@ -180,9 +180,7 @@ def _is_quantified(p: Predicate) -> bool:
 
 
 def set_to_predicate(set_: Any, spelt: dict[str, str]) -> Predicate | None:
-    """An isl set as a predicate; None where it needs remainders, which the grammar spells only
-    as `∃`.
-    """
+    """Convert an isl set to a predicate; None where it needs remainders, which the grammar can express only with `∃`."""
     cases = []
     for basic in set_.get_basic_sets() if hasattr(set_, "get_basic_sets") else [set_]:
         if basic.dim(dimension_kinds().div):
@@ -205,7 +203,7 @@ def dimension_kinds() -> Any:
 
 
 def _order_constraints(parts: Iterable[Predicate]) -> list[Predicate]:
-    """Equalities first, then by text: an order that does not depend on the run."""
+    """Sort constraints, equalities first and then by text, so that the order is the same in each run."""
     return sorted(
         parts, key=lambda p: (not (isinstance(p, Compare) and p.op == "="), _constraint_key(p))
     )
@@ -221,9 +219,7 @@ def _constraint_key(p: Predicate) -> str:
 
 
 def _constraint_predicate(constraint: Any, spelt: dict[str, str]) -> Predicate:
-    """`a ≥ 0` or `a = 0` with the negative terms moved over, so that it reads as a person would
-    write it.
-    """
+    """Convert `a ≥ 0` or `a = 0`, with the negative terms moved to the other side for readability."""
     meant = {text: name for name, text in spelt.items()}
     left, right = Affine.of(0), Affine.of(0)
     for key, value in constraint.get_coefficients_by_name().items():
@@ -247,7 +243,7 @@ def _constraint_predicate(constraint: Any, spelt: dict[str, str]) -> Predicate:
 
 
 def simplify_under(p: Predicate, context: Predicate) -> Predicate:
-    """An affine predicate over sizes alone, without what the context and `size ≥ 1` imply."""
+    """Drop the parts of an affine predicate over sizes that the context and `size ≥ 1` imply."""
     positive = conj(context, *(compare("≤", 1, name) for name in sorted(p.names | context.names)))
     both = conj(p, positive)
     whole = integer_set((), both)
@@ -261,9 +257,7 @@ def simplify_under(p: Predicate, context: Predicate) -> Predicate:
 
 
 def complement(p: Predicate, binders: Binders) -> Predicate | None:
-    """`¬p` over the ranges of the binders for an affine `p`, quantified or not; None where it
-    has relations or needs remainders.
-    """
+    """Return `¬p` over the binders' ranges for an affine `p`; None where it has relations or needs remainders."""
     if p.relations:
         return None
     whole = integer_set(binders, TRUE).subtract(integer_set(binders, p))
@@ -273,9 +267,7 @@ def complement(p: Predicate, binders: Binders) -> Predicate | None:
 
 
 def determined_value(binders: Binders, set_: islpy.Set, index: str) -> Affine | None:
-    """What an index is everywhere in a set, as an affine expression of others and of sizes; None where there is
-    no such expression.
-    """
+    """Return the value of an index in a set as an affine expression of other indices and sizes; None if it is not determined."""
     kind = dimension_kinds().param
     spelt = isl_names(binders, TRUE)
     for k in range(set_.dim(kind)):
@@ -288,7 +280,7 @@ def determined_value(binders: Binders, set_: islpy.Set, index: str) -> Affine | 
 
 
 def upper_bounds(binders: Binders, p: Predicate, a: Affine) -> tuple[Affine, ...]:
-    """Affine expressions of the sizes that `a` does not exceed where `p` holds, and reaches at some sizes."""
+    """Return affine expressions of the sizes that bound `a` where `p` holds, and that it reaches at some sizes."""
     import islpy
 
     spelt = isl_names(binders, conj(p, Compare("=", a, Affine.of(0))))
@@ -319,9 +311,7 @@ def _affine_from_isl(value: islpy.Aff, meant: Mapping[str, str]) -> Affine | Non
 
 
 def sample_point(binders: Binders, p: Predicate, sizes: dict[str, int]) -> dict[str, int] | None:
-    """One point of `{binders | p}` at the given sizes, the smallest in order; None where there
-    is none.
-    """
+    """Return the lexicographically smallest point of `{binders | p}` at the given sizes; None where there is none."""
     fixed = {name: Affine.of(value) for name, value in sizes.items()}
     concrete = tuple((index, size.substitute(fixed)) for index, size in binders)
     set_ = integer_set(concrete, substitute(p, fixed))

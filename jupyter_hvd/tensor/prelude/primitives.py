@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..derivative.elementary import elementary
+from ..derivative.elementary import find_elementary
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Primitive:
         for x in arguments:
             if hasattr(x, "tracer"):
                 return x.applied(self, arguments, {})
-        row = elementary(self.name)
+        row = find_elementary(self.name)
         assert row is not None
         return np.vectorize(row.compute, otypes=[float])(*arguments)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, cast
 
-from ...derivative.elementary import REALS, Interval, elementary
+from ...derivative.elementary import REALS, Interval, find_elementary
 from ...language.affine import Affine
 from ...language.errors import TensorError
 from ...language.function import find_function
@@ -214,7 +214,7 @@ class Arithmetic(Loops):
         """An elementary function of scalars. Under a user's conditions on data it is that of a number in its domain where these
         do not hold: there its derivative, which may be infinite, would be multiplied by zero.
         """
-        known = elementary(name) if self.holding else None
+        known = find_elementary(name) if self.holding else None
         domain = known.domain if known is not None else ()
         given = [
             self._within_domain(a, interval) if interval != REALS else a

@@ -557,7 +557,7 @@ class Subscripts(Places):
     # Changes where arrays say
 
     def stored_once(self, array: Value, places: tuple[Any, ...], value: Any, op: str) -> Value:
-        """Store along an index array, as NumPy's `y[k] = v` and `y[k] += v`: where `k` repeats an index, the last value counts."""
+        """Store along an index array, as NumPy's `y[k] = v` and `y[k] += v`: of equal indices in `k`, the last value counts."""
         array, value = self.once(array, "old"), self.once(self.whole(value), "new")
         own = self.dims(array)
         places = self._as_places(places)
