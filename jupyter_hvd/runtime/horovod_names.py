@@ -10,19 +10,21 @@ _broadcast: WeakSet[Any] = WeakSet()
 
 
 def DistributedGradientTape(tape: Any) -> Any:  # noqa: N802 — as Horovod calls it
-    """The tape itself: the ranks average the gradients that a tape takes for variables."""
+    """Return the tape unchanged: the ranks average the gradients that any tape takes for variables."""
     return tape
 
 
 def DistributedOptimizer(optimizer: Any) -> Any:  # noqa: N802 — as Horovod calls it
-    """The optimizer itself, or its name: it is given gradients that are averaged over the ranks."""
+    """Return the optimizer, or its name, unchanged: its gradients are averaged already."""
     return optimizer
 
 
 def BroadcastGlobalVariablesCallback(root_rank: int = 0) -> Any:  # noqa: N802 — as Horovod calls it
-    """A callback of `fit` that gives all ranks the root rank's weights of a model, once, when its first training begins.
+    """Make a `fit` callback that gives all ranks the root rank's weights of a model, once, when its first training
+    begins.
 
-    They are equal already: all ranks draw the same. A model that its first batch builds has none yet.
+    The weights are equal already, since all ranks draw the same random numbers. A model built by its first batch has
+    none yet.
     """
     import tensorflow as tf
 

@@ -1,18 +1,4 @@
-"""Observes calls: the only module that replaces functions of TensorFlow, Keras and Horovod.
-
-A listener answers the calls of a function. It gets the function first, then the arguments of the call:
-
-    def timed(fit, model, *args, **options):
-        began = time.time()
-        try:
-            return fit(model, *args, **options)
-        finally:
-            print(time.time() - began)
-
-    observe(keras.Model, "fit", timed)
-
-Of several listeners to a function, each gets the one before it as that function.
-"""
+"""Intercepts calls: the only module that replaces functions of TensorFlow, Keras and Horovod."""
 
 from __future__ import annotations
 
@@ -27,7 +13,7 @@ Listener = Callable[..., Any]
 
 
 def listening(function: Function, listener: Listener) -> Function:
-    """A function whose calls a listener answers; it has the other's name and module."""
+    """Wrap a function so that a listener answers its calls; name and module stay those of the function."""
 
     @functools.wraps(function)
     def called(*args: Any, **options: Any) -> Any:
@@ -37,7 +23,7 @@ def listening(function: Function, listener: Listener) -> Function:
 
 
 def observe(owner: Any, name: str, listener: Listener) -> None:
-    """Let a listener answer the calls of a function or method of a module or class from now on; of a property, its reads."""
+    """Let a listener answer all calls of a function or method from now on, or all reads of a property."""
     found = inspect.getattr_static(owner, name) if isinstance(owner, type) else getattr(owner, name)
     match found:
         case classmethod() | staticmethod():
@@ -49,30 +35,32 @@ def observe(owner: Any, name: str, listener: Listener) -> None:
 
 
 class Observation:
-    """Listeners that are removed again."""
+    """A group of listeners that can be removed again."""
 
     def __init__(self) -> None:
         self._originals: list[tuple[Any, str, Any]] = []
 
     @property
     def names(self) -> list[str]:
-        """The names of the functions that are observed, in the order in which they were."""
+        """The names of the observed functions, in the order in which they were added."""
         return [name for _, name, _ in self._originals]
 
     def observe(self, owner: Any, name: str, listener: Listener) -> None:
-        """As the function of this name does."""
+        """Observe a function until `end` is called; see `observe`."""
         self._originals.append((owner, name, vars(owner).get(name, getattr(owner, name))))
         observe(owner, name, listener)
 
     def end(self) -> None:
-        """Put everything back."""
+        """Remove all listeners."""
         while self._originals:
             owner, name, original = self._originals.pop()
             setattr(owner, name, original)
 
 
 def update_methods(module: Any) -> list[tuple[Any, str]]:
-    """The methods by which optimizers of a Keras change variables, each with its class; those that scale losses call these.
+    """Return the methods by which a Keras's optimizers change variables, each with its class.
+
+    Optimizers that scale losses call these methods.
 
     Args:
         module: `keras`, `tf_keras` or `tf.keras`, of any version.

@@ -10,10 +10,10 @@ _RESIZED: int = 75
 
 
 def start() -> None:
-    """Start Horovod and take the GPU of the local rank, before TensorFlow takes them all.
+    """Start Horovod and reserve the GPU of the local rank, before TensorFlow reserves all GPUs.
 
     Raises:
-        RuntimeError: Keras does not compute with TensorFlow, two Kerases are mixed, or there are fewer GPUs than ranks.
+        RuntimeError: Keras does not use TensorFlow, two versions of Keras are mixed, or there are fewer GPUs than ranks.
     """
     import horovod.tensorflow as hvd
     import tensorflow as tf
@@ -28,7 +28,7 @@ def start() -> None:
 
 
 def _own_gpu(gpus: list[Any], rank: int, size: int) -> Any:
-    """The GPU of one of several ranks on this host.
+    """Return the GPU of a local rank.
 
     Raises:
         RuntimeError: there is none for it.
@@ -43,10 +43,10 @@ def _own_gpu(gpus: list[Any], rank: int, size: int) -> Any:
 
 
 def _check_keras() -> None:
-    """See to it that there is one Keras, and that Horovod can average its gradients.
+    """Check that only one Keras is in use, and that Horovod can average its gradients.
 
     Raises:
-        RuntimeError: it is another; what to do is said.
+        RuntimeError: the check fails; the message says what to do.
     """
     import sys
 
@@ -72,10 +72,11 @@ def _check_keras() -> None:
 
 
 def _broadcast_value(file: Any, value: int = 0) -> int:
-    """Rank 0's value; ends the program, on all ranks at once, where its job is to go on with another number of them.
+    """Return rank 0's value on all ranks. Ends the program on all ranks where its elastic job continues with another
+    size.
 
     Args:
-        file: where the program keeps what it goes on from; it has.
+        file: the program's checkpoint, which is complete.
     """
     import sys
 

@@ -23,7 +23,7 @@ _installed: set[str] = set()
 
 
 def pretend_ranks() -> None:
-    """Let `hvd.size()` be what the environment says, once TensorFlow is imported; who shares each batch stays as it is."""
+    """Let `hvd.size()` return the size that the environment gives, once TensorFlow is imported; sharding is not affected."""
     import os
     import sys
 
@@ -46,13 +46,14 @@ def pretend_ranks() -> None:
 # The learning rate
 
 
-class Growth:
-    """How an optimizer's rate grows in the first epochs of `fit`, batch by batch, from one process's to that of all ranks.
+class WarmUp:
+    """The warm-up of a learning rate in the first epochs of `fit`, batch by batch, from one process's rate to that of all
+    ranks.
 
-    Where `fit` does not know yet how many batches an epoch has, the rate grows from epoch to epoch.
+    Where `fit` does not know the number of batches in an epoch, the rate grows from epoch to epoch.
 
     Attributes:
-        factor: a variable, by which the rate is multiplied.
+        factor: a variable by which the rate is multiplied.
     """
 
     def __init__(self, size: int, epochs: int) -> None:
@@ -63,15 +64,16 @@ class Growth:
         self.factor = tf.Variable(1.0, trainable=False)
 
     def begin_epoch(self, epoch: int) -> None:
-        """
+        """Begin an epoch.
+
         Args:
-            epoch: its number in this `fit`, before which the optimizer may have trained in others.
+            epoch: its number in this `fit`; the optimizer may have trained in other calls before.
         """
         self._epoch = max(epoch, self._completed)
-        self.reach_part(0.0)
+        self.set_progress(0.0)
 
-    def reach_part(self, part: float) -> None:
-        """Have the rate for a part of the epoch."""
+    def set_progress(self, part: float) -> None:
+        """Set the rate for the completed part of the epoch."""
         grown = min(1.0, (self._epoch + part) / self._epochs)
         self.factor.assign(1.0 + grown * (self._size - 1))
 
@@ -109,17 +111,17 @@ def scale_rate(optimizer: Any, warmup_epochs: int = 0) -> Any:
     _install_scaling(type(inner))
     vars(inner)[FACTOR] = hvd.size()
     if warmup_epochs and GROWTH not in vars(inner):
-        vars(inner)[GROWTH] = Growth(hvd.size(), warmup_epochs)
+        vars(inner)[GROWTH] = WarmUp(hvd.size(), warmup_epochs)
     return optimizer
 
 
 def _unwrap_loss_scaling(optimizer: Any) -> Any:
-    """The optimizer in one that scales losses."""
+    """Return the optimizer inside one that scales losses."""
     return getattr(optimizer, "inner_optimizer", None) or optimizer
 
 
 def _install_scaling(kind: type) -> None:
-    """Let the optimizers of a Keras be scaled."""
+    """Let the optimizers of a Keras apply their scaled rate."""
     import importlib
 
     packages = [base.__module__.partition(".")[0] for base in kind.__mro__]
@@ -133,14 +135,14 @@ def _install_scaling(kind: type) -> None:
 
         module = importlib.import_module(name)
         keras_versions.keras_of(module).install_rate_scaling()
-        _install_growth(module.callbacks.CallbackList)
+        _install_warm_up(module.callbacks.CallbackList)
         _installed.add(name)
 
 
-def _install_growth(callbacks: type) -> None:
-    """Let what calls the callbacks of `fit` tell the optimizer of its model of epochs and batches."""
+def _install_warm_up(callbacks: type) -> None:
+    """Observe the callbacks of `fit`, and pass epochs and batches on to the warm-up of the model's optimizer."""
 
-    def growth_of(called: Any) -> Growth | None:
+    def growth_of(called: Any) -> WarmUp | None:
         optimizer = getattr(getattr(called, "model", None), "optimizer", None)
         return (
             vars(_unwrap_loss_scaling(optimizer)).get(GROWTH)
@@ -148,7 +150,7 @@ def _install_growth(callbacks: type) -> None:
             else None
         )
 
-    def observe_callback(name: str, tell: Callable[[Growth, Any, int], None]) -> None:
+    def observe_callback(name: str, tell: Callable[[WarmUp, Any, int], None]) -> None:
         def called(method: Function, own: Any, number: int, *args: Any, **options: Any) -> None:
             if (growth := growth_of(own)) is not None:
                 tell(growth, own, number)
@@ -156,9 +158,9 @@ def _install_growth(callbacks: type) -> None:
 
         observe(callbacks, name, called)
 
-    def begin_batch(growth: Growth, own: Any, batch: int) -> None:
+    def begin_batch(growth: WarmUp, own: Any, batch: int) -> None:
         if steps := (getattr(own, "params", None) or {}).get("steps"):
-            growth.reach_part(batch / steps)
+            growth.set_progress(batch / steps)
 
     observe_callback("on_epoch_begin", lambda growth, _, epoch: growth.begin_epoch(epoch))
     observe_callback("on_train_batch_begin", begin_batch)
@@ -166,13 +168,13 @@ def _install_growth(callbacks: type) -> None:
 
 
 def rate_factor(optimizer: Any) -> int:
-    """For how many ranks an optimizer is scaled: a step of its stands for as many steps of one process."""
+    """Return the number of ranks for which an optimizer is scaled: each of its steps counts as this many steps of one process."""
     return int(vars(optimizer).get(FACTOR, 1))
 
 
 def update_rate(rate: Any, optimizer: Any) -> Any:
-    """The rate by which an optimizer updates weights, where the program's is this."""
-    growth: Growth | None = vars(optimizer).get(GROWTH)
+    """Return the rate with which an optimizer updates weights, given the program's rate."""
+    growth: WarmUp | None = vars(optimizer).get(GROWTH)
     if growth is None:
         return rate * rate_factor(optimizer)
     import tensorflow as tf
@@ -180,16 +182,16 @@ def update_rate(rate: Any, optimizer: Any) -> Any:
     return rate * tf.cast(growth.factor, getattr(rate, "dtype", "float32"))
 
 
-def is_applying(optimizer: Any) -> bool:
-    """Whether it updates weights just now."""
+def is_updating(optimizer: Any) -> bool:
+    """Whether an optimizer is updating weights right now."""
     return bool(vars(optimizer).get(APPLYING))
 
 
 class ScaledConfig(dict[str, Any]):
-    """The configuration of an optimizer that is scaled: one that is made of it is scaled as well.
+    """The configuration of a scaled optimizer. An optimizer that is created from it is scaled too.
 
     Attributes:
-        factor: what the rate is multiplied by.
+        factor: multiplies the rate.
     """
 
     factor = 1
@@ -205,7 +207,7 @@ def scaled_config(config: Mapping[str, Any], factor: int) -> ScaledConfig:
 
 
 def install_copies(kind: Any) -> None:
-    """Let copies of the optimizers of a class be scaled as these are: by `from_config(get_config())`, and so by `deepcopy`."""
+    """Let copies of scaled optimizers be scaled too: those by `from_config(get_config())`, and so by `deepcopy`."""
 
     def get(get_config: Function, optimizer: Any) -> Any:
         config, factor = get_config(optimizer), rate_factor(optimizer)
@@ -229,7 +231,7 @@ def install_copies(kind: Any) -> None:
 
 
 def rebuild_scaled(factor: int, make: Callable[..., Any], *arguments: Any) -> Any:
-    """A copy of an optimizer whose rate is multiplied by a factor."""
+    """Copy an optimizer, and set the factor of its rate."""
     optimizer = make(*arguments)
     if factor != 1:
         vars(optimizer)[FACTOR] = factor
@@ -238,7 +240,7 @@ def rebuild_scaled(factor: int, make: Callable[..., Any], *arguments: Any) -> An
 
 @contextmanager
 def applying_updates(optimizer: Any) -> Iterator[None]:
-    """The block sees the rate by which an optimizer updates weights."""
+    """Let `learning_rate` return the scaled rate within the block, as an update needs it."""
     before = vars(optimizer).get(APPLYING, False)
     vars(optimizer)[APPLYING] = True
     try:
@@ -251,11 +253,11 @@ def applying_updates(optimizer: Any) -> Iterator[None]:
 
 
 def join_batches(batches: Any) -> Any:
-    """The same data, with as many consecutive batches joined into one as there are ranks; the last may be smaller.
+    """Join as many consecutive batches into one as there are ranks; the last may be smaller.
 
     Args:
-        batches: a `tf.data.Dataset`, a `PyDataset` or `Sequence` of Keras, or an iterable of
-            batches. Arrays, which are no batches, are returned unchanged, with a message.
+        batches: a `tf.data.Dataset`, a `PyDataset` or `Sequence` of Keras, or an iterable of batches. Arrays, which are not
+            batches, are returned unchanged, with a message.
     """
     import horovod.tensorflow as hvd
     import numpy as np
@@ -296,7 +298,7 @@ def _join_dataset(dataset: Any, size: int) -> Any:
 
 
 def _join_sequence(sequence: Any, size: int) -> Any:
-    """A `PyDataset` of the class of another one, whose batches are several of that one's."""
+    """Wrap a `PyDataset` in one of the same class that joins several of its batches."""
 
     def length(_: Any) -> int:
         return -(-len(sequence) // size)
@@ -323,7 +325,7 @@ def _join_iterator(batches: Iterator[Any], size: int) -> Iterator[Any]:
 
 
 class JoinedBatches:
-    """Batches of which each pass joins several of another's."""
+    """An iterable that joins several batches of another in each iteration."""
 
     def __init__(self, batches: Iterable[Any], size: int) -> None:
         self._batches, self._size = batches, size
@@ -336,7 +338,7 @@ class JoinedBatches:
 
 
 def concatenate_batches(parts: Sequence[Any]) -> Any:
-    """Batches as one: arrays, tensors or sparse matrices of rows, in tuples, lists and dictionaries."""
+    """Concatenate batches: arrays, tensors or sparse matrices of rows, in tuples, lists and dictionaries."""
     import numpy as np
     import tensorflow as tf
 

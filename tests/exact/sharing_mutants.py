@@ -20,7 +20,7 @@ def mutant(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def blind() -> Any:
     """Without the row check, which would run whole what is wrong."""
-    return mock.patch(f"{FOLDER}.row_check.why_unshared", lambda *_: "")
+    return mock.patch(f"{FOLDER}.row_check.find_unsharded_reason", lambda *_: "")
 
 
 @mutant
@@ -33,8 +33,8 @@ def no_average(rank: int) -> Iterator[None]:
 def gather_without_factor(rank: int) -> Iterator[None]:
     from jupyter_hvd.runtime.sharing import split_gather
 
-    original = split_gather.split_zero
-    with blind(), mock.patch.object(split_gather, "split_zero", lambda x, rows, factor=1: original(x, rows)):  # fmt: skip
+    original = split_gather.split_gradient
+    with blind(), mock.patch.object(split_gather, "split_gradient", lambda x, rows, factor=1: original(x, rows)):  # fmt: skip
         yield
 
 
@@ -47,11 +47,13 @@ def split_without_factor(rank: int) -> Iterator[None]:
 
         @tf.custom_gradient
         def forward(x: Any) -> Any:
-            return tf.gather(x, split_gather.own_index(rows)), lambda g: split_gather.gather_rows(
-                g, rows
-            )
+            return tf.gather(
+                x, split_gather.list_padded_rows(rows)
+            ), lambda g: split_gather.gather_rows(g, rows)
 
-        return forward(x) if x.dtype.is_floating else tf.gather(x, split_gather.own_index(rows))
+        return (
+            forward(x) if x.dtype.is_floating else tf.gather(x, split_gather.list_padded_rows(rows))
+        )
 
     with blind(), mock.patch.object(calls, "split_rows", split):
         yield
@@ -109,7 +111,7 @@ def other_seed(rank: int) -> Iterator[None]:
 @mutant
 def own_draws(rank: int) -> Iterator[None]:
     """Random numbers for own rows, instead of own rows of the whole batch's."""
-    with blind(), mock.patch(f"{FOLDER}.random_ops.whole_shape", lambda shape, region: None):
+    with blind(), mock.patch(f"{FOLDER}.random_ops.find_full_shape", lambda shape, region: None):
         yield
 
 
@@ -123,7 +125,7 @@ def first_draws(rank: int) -> Iterator[None]:
 
         return tf.range((rows + 1) // 2) if not isinstance(rows, int) else range((rows + 1) // 2)
 
-    with blind(), mock.patch.object(random_ops, "own_index", first):
+    with blind(), mock.patch.object(random_ops, "list_padded_rows", first):
         yield
 
 
@@ -132,14 +134,14 @@ def dropped_last_row(rank: int) -> Iterator[None]:
     """The last row of a batch is a repetition of the one before."""
     from jupyter_hvd.runtime.sharing import split_gather
 
-    original = split_gather.own_index
+    original = split_gather.list_padded_rows
 
     def index(rows: Any) -> Any:
         import tensorflow as tf
 
         return tf.minimum(original(rows), tf.maximum(rows - 2, 0))
 
-    with blind(), mock.patch.object(split_gather, "own_index", index):
+    with blind(), mock.patch.object(split_gather, "list_padded_rows", index):
         yield
 
 
@@ -211,7 +213,7 @@ def check_outputs_only(rank: int) -> Iterator[None]:
 
 @mutant
 def draws_not_put_back(rank: int) -> Iterator[None]:
-    with mock.patch(f"{FOLDER}.row_check.kept_draws", lambda _: contextlib.nullcontext()):
+    with mock.patch(f"{FOLDER}.row_check.restoring_generators", lambda _: contextlib.nullcontext()):
         yield
 
 
@@ -401,7 +403,9 @@ def early_exit_on_a_rank(rank: int) -> Iterator[None]:
 @mutant
 def check_in_order(rank: int) -> Iterator[None]:
     """The row check deals rows as shared calls do."""
-    with mock.patch(f"{FOLDER}.context.Sharing.deal_in", lambda *_: contextlib.nullcontext()):
+    with mock.patch(
+        f"{FOLDER}.context.Sharing.deal_rows_in_order", lambda *_: contextlib.nullcontext()
+    ):
         yield
 
 
@@ -438,7 +442,7 @@ def wrong_remainder(rank: int) -> Iterator[None]:
     def real(rows: Any) -> Any:
         import tensorflow as tf
 
-        return tf.convert_to_tensor(split_gather.own_places(rows) <= rows)
+        return tf.convert_to_tensor(split_gather.list_own_rows(rows) <= rows)
 
     with (
         blind(),
@@ -539,7 +543,7 @@ def own_rows_not_divided(rank: int) -> Iterator[None]:
         gathered = gradients.gather_rows(tf.convert_to_tensor(own), rows.rows)
         return gathered if whole is None else gathered + tf.convert_to_tensor(whole)
 
-    with blind(), mock.patch.object(gradients, "with_own_rows", summed):
+    with blind(), mock.patch.object(gradients, "add_own_row_gradients", summed):
         yield
 
 

@@ -122,7 +122,7 @@ assert np.allclose(following(iter(data))[0], following(plain(data))[0])
 optional = iter(data.take(1))
 assert [bool(optional.get_next_as_optional().has_value()) for _ in range(2)] == [True, False]
 
-never = lambda: mock.patch.object(sharded_reads, "may_shard", lambda: False)
+never = lambda: mock.patch.object(sharded_reads, "is_sharding_possible", lambda: False)
 layers, kept = tf.keras.layers, []
 
 # It differentiates for its inputs, so it needs all rows of them.
@@ -160,8 +160,8 @@ def train(data, kind=tf.keras.Model, steps=1):
         found |= {"predictions": model.predict(data, verbose=0)}
     return found, list(kept)
 
-original = own_rows.read_rows_kept
-own_rows.read_rows_kept = keep
+original = own_rows.reading_own_rows
+own_rows.reading_own_rows = keep
 image = lambda i: (tf.ones((32, 32, 1)) * f(i)[1], tf.cast(i % 2, tf.float32))
 small, large = (Dataset.range(11).map(g).batch(4) for g in (lambda i: (f(i), i % 2), image))
 cases = {(large,): 1, (large, Penalized): 1}

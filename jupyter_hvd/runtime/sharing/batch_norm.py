@@ -1,4 +1,4 @@
-"""Moments of batch normalisation over the rows of all ranks, in one message."""
+"""Computes the moments of batch normalization over the rows of all ranks, in one message."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .split_gather import gather_statistic, is_padded, real_rows
 def global_moments(
     x: Any, region: Region, axes: list[int], mask: Any = None, epsilon: float = 0.0
 ) -> tuple[Any, Any]:
-    """Mean and variance over the real rows of all ranks, without the reduced dimensions.
+    """Compute mean and variance over the real rows of all ranks, without the reduced dimensions.
 
     Args:
-        x: own rows, of a type that is precise enough. axes: what is reduced over, rows among them.
-        mask: of the shape of `x` without its last dimension; only what it marks counts.
-        epsilon: added to counts where there is a mask, as Keras does.
+        x: this rank's rows, of a type that is precise enough. axes: the axes to reduce, that of rows among them.
+        mask: of the shape of `x` without its last dimension; only marked entries count.
+        epsilon: is added to counts where there is a mask, as in Keras.
     """
     weight = row_weights(x, region, mask)
     if weight is None:
@@ -42,7 +42,7 @@ def global_moments(
 
 
 def row_weights(x: Any, region: Region, mask: Any) -> Any:
-    """1 for what counts, 0 for repeated rows and what is masked; None where all of it counts."""
+    """Return 1 for entries that count, 0 for padding rows and masked entries; None where all entries count."""
     weight = None
     if is_padded(region.rows):
         real = tf.cast(real_rows(region.rows), x.dtype)

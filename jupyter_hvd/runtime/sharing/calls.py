@@ -1,4 +1,4 @@
-"""Outermost calls of layers, models and functions: each rank computes its rows, and gathers those of the others."""
+"""Shards the outermost calls of layers, models and functions: each rank computes its rows and gathers those of the others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..observe import Function, listening
 from . import report
 from .checksums import Checksum, call_site
 from .context import NotByRowsError, Region, sharing
-from .own_rows import is_large, keep_own_rows, own_rows_of
+from .own_rows import attach_own_rows, find_own_rows, is_large
 from .split_gather import gather_rows, replicate_tensor, split_rows
 
 #: Activations that crossentropies of Keras know by their operation, whose rows do not depend on one another.
@@ -27,10 +27,10 @@ class Batch:
     """The arguments of a call.
 
     Attributes:
-        rows: how many, a number or None where it is known only when the program runs.
+        rows: the number of rows, a number, or None where it is known only when the program runs.
         divided: for each argument, whether its first dimension is that of rows.
-        key: what the judgement of a call goes by, beside its layer.
-        whole: why it runs unsharded, without a look at what it computes. silently: and is not reported.
+        key: with the layer, the key under which the verdict of the row check is stored.
+        whole: why the call runs unsharded whatever it computes. silently: do not report this.
     """
 
     rows: int | None = None
@@ -68,12 +68,12 @@ def share_function(function: Function) -> Function:
 def share_call(
     call: Function, owner: Any, keras: Any, args: Any, options: Any, any_rows: bool = False
 ) -> Any:
-    """What a call returns for the whole batch, computed by all ranks where its rows do not depend on one another.
+    """Compute a call for the full batch: sharded among the ranks if its rows do not depend on each other, else unsharded.
 
     Args:
-        any_rows: it computes the same for any number of rows, and is checked on few.
+        any_rows: the call computes the same for any number of rows, and is checked on few.
     """
-    from .row_check import NOT_YET, why_unshared
+    from .row_check import NOT_YET, find_unsharded_reason
 
     if not sharing.in_charge or keras.in_stateless_scope():
         with sharing.run_whole():
@@ -84,7 +84,7 @@ def share_call(
     reason = batch.whole
     if not reason:
         checked = replace(batch, rows=None) if any_rows else batch
-        reason = why_unshared(call, owner, keras, checked, args, options)
+        reason = find_unsharded_reason(call, owner, keras, checked, args, options)
     if not reason:
         try:
             return compute_shared(call, keras, batch, args, options)
@@ -103,7 +103,7 @@ def share_call(
 
 
 def describe_batch(keras: Any, args: Any, options: Any) -> Batch | None:
-    """The batch that a call is given; None for symbols."""
+    """Describe the arguments of a call as a batch; None where they are symbols."""
     leaves = tf.nest.flatten((args, options))
     if any(isinstance(leaf, keras.symbolic) for leaf in leaves):
         return None
@@ -133,7 +133,7 @@ def describe_batch(keras: Any, args: Any, options: Any) -> Batch | None:
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether a value is an array of TensorFlow's, NumPy's or Keras', of known rank."""
+    """Whether a value is an array of TensorFlow, NumPy or Keras with a known rank."""
     if isinstance(value, tf.Tensor | np.ndarray | tf.Variable):
         return value.shape is not None and getattr(value.shape, "rank", 0) is not None
     return hasattr(value, "assign") and hasattr(value, "shape")  # a variable of Keras 3
@@ -148,7 +148,7 @@ def is_number(tensor: Any) -> bool:
 
 
 def in_dataset() -> bool:
-    """Whether this is traced for a dataset, whose functions run in threads of their own."""
+    """Whether a dataset's function is being traced or run, which happens in threads of its own."""
     graph = tf.compat.v1.get_default_graph() if not tf.executing_eagerly() else None
     while graph is not None:
         if "Dataset" in (getattr(graph, "name", "") or ""):
@@ -160,19 +160,19 @@ def in_dataset() -> bool:
 def compute_shared(
     call: Function, keras: Any, batch: Batch, args: Any, options: Any, sizes: set[int] | None = None
 ) -> Any:
-    """Split the arguments, call, and gather what it returns.
+    """Split the arguments, call the function on this rank's rows, and gather the results.
 
     Args:
-        sizes: gets what `Region.other_sizes` has.
+        sizes: is extended by `Region.other_sizes`.
 
     Raises:
-        NotByRowsError: it returns something that has no rows.
+        NotByRowsError: a result has no rows.
     """
     leaves = tf.nest.flatten((args, options))
     tensors = [tf.convert_to_tensor(leaf) for leaf in leaves if is_tensor(leaf)]
     at = iter(tensors)
     values = [next(at) if is_tensor(leaf) else leaf for leaf in leaves]
-    known = [own_rows_of(v) if has_rows else None for v, has_rows in zip(values, batch.divided, strict=True)]  # fmt: skip
+    known = [find_own_rows(v) if has_rows else None for v, has_rows in zip(values, batch.divided, strict=True)]  # fmt: skip
     rows = batch.rows
     if rows is None:
         divided = [
@@ -221,7 +221,7 @@ def compute_shared(
         require_rows(output, region)
         if is_large(output):
             whole = gather_output(output, rows, keras)
-            keep_own_rows(whole, output, rows)
+            attach_own_rows(whole, output, rows)
         else:
             whole = gather_output(output, rows, keras, checksum)
             checksum = None  # once is enough
@@ -237,10 +237,12 @@ def compute_shared(
 
 
 def gather_output(output: Any, rows: Any, keras: Any, checksum: Checksum | None = None) -> Any:
-    """The rows of all ranks of an output.
+    """Gather the rows of an output from all ranks.
 
-    Crossentropies of Keras read the logits that probabilities were computed from, in which nothing is rounded to 0 or 1: those
-    of all rows. In a compiled step they find them by the operation, and it is computed from the gathered logits.
+    Keras' crossentropies read the logits from which probabilities were computed, since logits are not rounded to 0 or
+    1. They
+    need those of all rows. In a compiled step they find logits through the operation, so it is recomputed from
+    gathered logits.
     """
     logits = keras.logits_of(output)
     activate = ACTIVATIONS.get(output.op.type) if tf.is_symbolic_tensor(output) else None
@@ -256,7 +258,7 @@ def gather_output(output: Any, rows: Any, keras: Any, checksum: Checksum | None 
 
 
 def require_equal_rows(numbers: list[Any]) -> Any:
-    """The number of rows of each argument, once it is certain that all have as many."""
+    """Return the number of rows after a check that all arguments have the same."""
     rows, *others = numbers
     others = [other for other in others if other is not rows]
     if not others:
@@ -268,9 +270,10 @@ def require_equal_rows(numbers: list[Any]) -> Any:
 
 
 def require_rows(output: Any, region: Region) -> None:
-    """
+    """Check that all outputs of a call have its rows.
+
     Raises:
-        NotByRowsError: an output of a call does not have the rows that the call was given.
+        NotByRowsError: an output does not.
     """
     if not isinstance(output, tf.Tensor):
         raise NotByRowsError(f"it returns a {type(output).__name__}")

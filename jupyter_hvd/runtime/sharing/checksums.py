@@ -24,11 +24,11 @@ CELL = re.compile(r"<(In\[\d+\])#\d+>")
 
 
 class DifferentDataError(RuntimeError):
-    """The ranks have called a layer on different data."""
+    """Raised where ranks call a layer on different data."""
 
 
 class Checksum:
-    """32 bits that stand for some tensors and the order of their rows, and the line that uses them."""
+    """A 32-bit checksum of some tensors and the order of their rows, and the line that uses them."""
 
     def __init__(self, bits: Any, site: str) -> None:
         self.bits, self.site = bits, site
@@ -36,23 +36,23 @@ class Checksum:
     @classmethod
     def of(cls, tensors: list[Any], site: str) -> Checksum:
         if not all(hasattr(t, "numpy") for t in tensors):
-            return cls(bits_of_tensors(tensors), site)
+            return cls(hash_tensors(tensors), site)
         bits = 0
         for t in tensors:
             bits = zlib.crc32(np.ascontiguousarray(t.numpy()).tobytes(), bits)
         return cls(tf.constant(bits - 2**31, tf.int32), site)
 
     def as_type(self, dtype: Any) -> Any:
-        """The bits as one or several values of another type."""
+        """Return the checksum as one or several values of another type."""
         if dtype.size == 8:
             return tf.bitcast(tf.cast(self.bits, tf.int64), dtype)
         return tf.bitcast(self.bits, dtype)
 
     def compare_gathered(self, every: Any, count: int) -> Any:
-        """The gathered values without the checksums at their end.
+        """Compare the checksums at the end of gathered values, and return the values without them.
 
         Raises:
-            DifferentDataError: in an eager call they differ; a compiled one raises an error of TensorFlow's.
+            DifferentDataError: in an eager call they differ; a compiled one raises an error of TensorFlow.
         """
         sent = every[:, -count:]
         own = tf.reshape(self.as_type(every.dtype), [1, -1])
@@ -66,7 +66,7 @@ class Checksum:
             return every[:, :-count]
 
     def exchange_checksums(self) -> None:
-        """Compare the checksums of all ranks in a message of their own.
+        """Compare the checksums of all ranks in a separate message.
 
         Raises:
             DifferentDataError: as `compare_gathered` does.
@@ -75,14 +75,14 @@ class Checksum:
         self.compare_gathered(hvd.allgather(own), 1)
 
     def as_message(self) -> str:
-        return words_of_difference(self.site)
+        return describe_different_data(self.site)
 
 
-def words_of_difference(site: str) -> str:
-    """The message about ranks with different data.
+def describe_different_data(site: str) -> str:
+    """Return the message for ranks with different data.
 
     Args:
-        site: the line; "" for that which runs now.
+        site: the line; "" for the one that is running.
     """
     return (
         f"{DIFFERENT} at {site or call_site()}. Every rank must read the same batches: give one seed to all that draws or "
@@ -92,33 +92,33 @@ def words_of_difference(site: str) -> str:
 
 
 def require_equal_losses(own: Any, mean: Any, site: str) -> list[Any]:
-    """Make sure that the loss of this rank is that of all: labels and weights are in no call's arguments.
+    """Check that this rank's loss equals the mean: labels and weights are not among the arguments of shared calls.
 
     Args:
         own, mean: of this rank, and over all ranks.
 
     Returns:
-        What must run before the gradients are used, in a compiled step.
+        operations that must run before the gradients are used, in a compiled step.
 
     Raises:
-        DifferentDataError: in an eager call they differ; a compiled one raises an error of TensorFlow's.
+        DifferentDataError: in an eager call they differ; a compiled one raises an error of TensorFlow.
     """
     allowed = EQUAL_LOSSES * tf.abs(own) + tf.cast(1e-6, own.dtype)
     same = tf.logical_or(tf.abs(own - mean) <= allowed, tf.logical_not(tf.math.is_finite(own)))
     if not tf.executing_eagerly():
-        return [tf.debugging.Assert(same, [words_of_difference(site)])]
+        return [tf.debugging.Assert(same, [describe_different_data(site)])]
     if not bool(same):
-        raise DifferentDataError(words_of_difference(site))
+        raise DifferentDataError(describe_different_data(site))
     return []
 
 
-def bits_of_tensors(tensors: list[Any]) -> Any:
-    """A number that changes with any value of tensors and with the order of their rows."""
-    return tf.add_n([(2 * i + 1) * sum_of_bits(t) for i, t in enumerate(tensors)])
+def hash_tensors(tensors: list[Any]) -> Any:
+    """Return a number that changes with any value in the tensors and with the order of their rows."""
+    return tf.add_n([(2 * i + 1) * hash_tensor(t) for i, t in enumerate(tensors)])
 
 
-def sum_of_bits(tensor: Any) -> Any:
-    """A number that changes with any value of a tensor and with the order of its rows."""
+def hash_tensor(tensor: Any) -> Any:
+    """Return a number that changes with any value in a tensor and with the order of its rows."""
     dtype = tensor.dtype
     if dtype == tf.string:
         tensor = tf.strings.to_hash_bucket_fast(tensor, 2**31 - 1)
@@ -138,7 +138,7 @@ def sum_of_bits(tensor: Any) -> Any:
 
 
 def call_site() -> str:
-    """The line of the user's program that runs now, as `train.py, line 12`."""
+    """Return the line of the user's program that is running, as `train.py, line 12`."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename

@@ -9,9 +9,9 @@ from typing import Any
 
 
 class NotByRowsError(Exception):
-    """A call does something that its own rows do not determine: it must run unsharded.
+    """Raised in a shared call that does something that its own rows do not determine; the call must run unsharded.
 
-    Keras raises errors of layers again, of the same class and with more words around the reason.
+    Keras catches errors of layers and raises them again, of the same class and with more text around the reason.
     """
 
     reason = ""
@@ -21,7 +21,7 @@ class NotByRowsError(Exception):
 
 
 def not_by_rows(reason: str) -> NotByRowsError:
-    """An error whose reason is what its text says, whoever raises it again."""
+    """Return an error whose reason can be found in its text, even if it is raised again with more text."""
     kind: type[NotByRowsError] = type("NotByRowsError", (NotByRowsError,), {"reason": reason})
     return kind(reason)
 
@@ -30,9 +30,9 @@ class Region:
     """A call that this rank computes for its own rows.
 
     Attributes:
-        rows: of the whole batch, a number or a tensor. own: of this rank, padding included.
-        failed: why the call cannot be shared, where a program has caught the error that said so.
-        other_sizes: first dimensions that random numbers had in the call and that are not its rows.
+        rows: of the full batch, a number or a tensor. own: of this rank, including padding.
+        failed: why the call cannot be shared, in case the program has caught the error that said so.
+        other_sizes: first dimensions of random numbers in the call that are not its number of rows.
     """
 
     def __init__(self, rows: Any, size: int) -> None:
@@ -46,15 +46,16 @@ class Region:
         """Whether the number of rows is known while Python runs."""
         return isinstance(self.rows, int)
 
-    def whole_size(self, size: int | None) -> int | None:
-        """The first dimension that a tensor has for all rows, where it has this one for own rows; None where it is not known."""
+    def find_full_size(self, size: int | None) -> int | None:
+        """Return the first dimension for all rows of a tensor that has this one for own rows; None where unknown."""
         if not self.is_static or not size or size % self.own:
             return size
         whole: int = size // self.own * self.rows
         return whole
 
     def refuse_sharing(self, reason: str) -> None:
-        """
+        """Note why the call cannot be shared, and raise.
+
         Raises:
             NotByRowsError: always.
         """
@@ -63,19 +64,19 @@ class Region:
 
 
 class Sharing:
-    """The state of this rank.
+    """The state of sharing on this rank.
 
     Attributes:
         active: the program is shared by more than one rank.
         guarded: ranks compare checksums of their data.
         data: see `jupyter_hvd.runtime.start_shared`.
-        reads_alone: this is rank 0, which reads for the others now.
-        has_shared: a call was shared; before that, gradients are the same on all ranks.
-        region: the call that is being shared now. whole: depth of calls that run unsharded.
-        checking: a call is only checked; what has a state that cannot be put back must not run.
-        order: the rows of a batch in the order in which they are dealt to the ranks; None for their own.
-        draws: of random numbers in a call that is checked.
-        listener: hears of the number of rows of each shared call, a number or a tensor.
+        reads_alone: this is rank 0, and it is reading for the others.
+        has_shared: a call was shared; before that, gradients are equal on all ranks.
+        region: the call that is being shared. whole: the nesting depth of calls that run unsharded.
+        checking: a call is only being checked, so that stateful operations that cannot be undone must not run.
+        order: the order in which the rows of a batch are dealt to the ranks; None for their original order.
+        draws: counts random numbers in a call that is being checked.
+        listener: called with the number of rows of each shared call, a number or a tensor.
     """
 
     def __init__(self) -> None:
@@ -95,7 +96,7 @@ class Sharing:
         self._threads: set[int] = set()
 
     def begin_sharing(self, rank: int, size: int) -> None:
-        """Share from now on what the calling thread does."""
+        """Share calls in the current thread from now on."""
         self.rank, self.size, self.active = rank, size, size > 1
         self._threads = {threading.get_ident()}
 
@@ -111,12 +112,12 @@ class Sharing:
 
     @property
     def in_charge(self) -> bool:
-        """Whether collectives may be called here: in the program's first thread, in one order on all ranks."""
+        """Whether collectives may be called here: only in the program's first thread, where all ranks have the same order."""
         return self.active and threading.get_ident() in self._threads
 
     @contextmanager
     def check_here(self) -> Iterator[None]:
-        """Let this thread check a call, while the other waits for it."""
+        """Check a call in this thread within the block, while the main thread waits."""
         here = threading.get_ident()
         self._threads.add(here)
         region, whole = self.region, self.whole
@@ -129,7 +130,7 @@ class Sharing:
 
     @contextmanager
     def read_on_rank_zero(self) -> Iterator[None]:
-        """Read on rank 0, while the other ranks wait for what it has read."""
+        """Mark that only rank 0 reads within the block, while the other ranks wait for the result."""
         self.reads_alone = True
         try:
             yield
@@ -137,8 +138,8 @@ class Sharing:
             self.reads_alone = False
 
     @contextmanager
-    def deal_in(self, order: Any) -> Iterator[None]:
-        """Deal the rows of batches in an order, an array of their places that is the same on all ranks."""
+    def deal_rows_in_order(self, order: Any) -> Iterator[None]:
+        """Deal the rows of batches in an order within the block: an array of row numbers, equal on all ranks."""
         self.order = order
         try:
             yield
@@ -157,9 +158,10 @@ class Sharing:
             self.region = region
 
     def refuse_sharing(self, reason: str) -> None:
-        """
+        """Raise if a call is being shared or checked, since it must not do this.
+
         Raises:
-            NotByRowsError: a call is shared or checked, and must not do this.
+            NotByRowsError: a call is being shared or checked.
         """
         if self.region is not None:
             self.region.refuse_sharing(reason)
@@ -168,7 +170,7 @@ class Sharing:
 
     @contextmanager
     def run_region(self, region: Region) -> Iterator[None]:
-        """Compute own rows within the block."""
+        """Compute only own rows within the block."""
         self.region = region
         try:
             yield

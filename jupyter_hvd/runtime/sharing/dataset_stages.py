@@ -41,46 +41,46 @@ RANDOM = (
 
 
 def kind_of(dataset: Any) -> str:
-    """The kind of a dataset's last stage: `Map` of `_MapDataset`."""
+    """Return the kind of a dataset's last stage: `Map` for a `_MapDataset`."""
     return type(dataset).__name__.removeprefix("_").partition("Dataset")[0]
 
 
 def inputs_of(dataset: Any) -> list[Any]:
-    """The datasets that a stage reads."""
+    """Return the datasets that a stage reads."""
     return list(dataset._inputs())
 
 
 def parameter_of(dataset: Any, name: str) -> Any:
-    """A number of a stage's, such as `batch_size`; None where it is not known."""
+    """Return a parameter of a stage, such as `batch_size`; None where unknown."""
     return tf.get_static_value(getattr(dataset, f"_{name}", None))
 
 
 def is_ordered(dataset: Any) -> bool:
-    """Whether a stage gives its elements in an order that threads do not decide."""
+    """Whether the order of a stage's elements does not depend on thread scheduling."""
     return getattr(dataset, "_deterministic", "default") != "false"
 
 
 def function_of(dataset: Any) -> Any:
-    """The compiled function of a stage, from the tensors of its input's elements to those of its own."""
+    """Return the compiled function of a stage, from the tensors of an input element to those of an output element."""
     return dataset._map_func.function
 
 
 def code_of(dataset: Any) -> Any:
-    """The code of the Python function of a stage; None for what has none."""
+    """Return the code object of a stage's Python function; None where there is none."""
     return getattr(dataset._map_func._func, "__code__", None)
 
 
 def all_stages(dataset: Any) -> Iterator[Any]:
-    """A dataset and all that it reads."""
+    """Yield a dataset and all datasets that it reads."""
     yield dataset
     for read in inputs_of(dataset):
         yield from all_stages(read)
 
 
 def impure_operations(function: Any) -> set[str]:
-    """The operations of a compiled function that may return something else for the same values.
+    """Return the operations of a compiled function whose results may differ for equal inputs.
 
-    These draw random numbers, read variables, print, or call Python.
+    They draw random numbers, read variables, print, or call Python.
     """
     graph = function.graph.as_graph_def()
     own = {f.signature.name for f in graph.library.function}
@@ -91,19 +91,19 @@ def impure_operations(function: Any) -> set[str]:
 
 
 def is_pure(dataset: Any) -> bool:
-    """Whether all functions of a stage return the same for the same values."""
+    """Whether all functions of a stage return equal results for equal inputs."""
     return not any(impure_operations(f.function) for f in dataset._functions())
 
 
 def retrace_with_seed(dataset: Any, number: int) -> Any:
-    """The compiled function of a `Map`, traced again so that it draws other random numbers for each number."""
+    """Trace the function of a `Map` again, with seeds that depend on `number`."""
     (before,) = inputs_of(dataset)
     with keras_versions.other_seed(number), contextlib.redirect_stdout(io.StringIO()):
         return function_of(before.map(dataset._map_func._func))
 
 
 def repeat_stage(stage: Any, dataset: Any) -> Any:
-    """An `UNCHANGED` stage, or a cache in memory, over another dataset."""
+    """Apply an `UNCHANGED` stage, or a cache in memory, to another dataset."""
     kind = kind_of(stage)
     if kind in COUNTS:
         name, parameter = COUNTS[kind]
@@ -116,5 +116,5 @@ def repeat_stage(stage: Any, dataset: Any) -> Any:
 
 
 def zip_like(stage: Any, datasets: list[Any]) -> Any:
-    """Datasets side by side, in the structure of a `Zip`."""
+    """Zip datasets in the structure of another `Zip`."""
     return tf.data.Dataset.zip(tf.nest.pack_sequence_as(stage._datasets, datasets))

@@ -1,4 +1,4 @@
-"""Gradients that a tape takes: the mean over the ranks, once a call was shared."""
+"""Averages the gradients that tapes take over the ranks, once a call was shared."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import tensorflow as tf
 from ..observe import Function, observe
 from .checksums import call_site, require_equal_losses
 from .context import sharing
-from .own_rows import own_rows_of
+from .own_rows import find_own_rows
 from .split_gather import cast_number, gather_rows
 
 
 def install_gradients(graph_gradients: Any) -> None:
-    """
+    """Let gradients be averaged over the ranks.
+
     Args:
         graph_gradients: TensorFlow's module of gradients without a tape.
     """
@@ -35,7 +36,7 @@ def install_gradients(graph_gradients: Any) -> None:
 
 
 def enter_forward_mode(enter: Function, accumulator: Any) -> Any:
-    """Run whole what a `ForwardAccumulator` records: TensorFlow derives it by gradients of its own."""
+    """Run unsharded within a `ForwardAccumulator`: TensorFlow implements forward derivatives by gradients."""
     sharing.whole += 1
     return enter(accumulator)
 
@@ -46,14 +47,15 @@ def leave_forward_mode(leave: Function, accumulator: Any, *error: Any) -> Any:
 
 
 def needs_averaging() -> bool:
-    """Whether gradients may differ from rank to rank here."""
+    """Whether gradients may differ between ranks here."""
     return sharing.in_charge and sharing.has_shared and not sharing.whole and sharing.region is None
 
 
 def observe_gradient(owner: Any, function: str, name: str) -> None:
-    """
+    """Let a function's gradients be averaged.
+
     Args:
-        function: takes gradients. name: of its argument that has what they are taken for.
+        function: returns gradients. name: its parameter for the variables or tensors to differentiate by.
     """
     signature = inspect.signature(getattr(owner, function))
     observe(owner, function, functools.partial(average_gradient, signature, name))
@@ -62,13 +64,16 @@ def observe_gradient(owner: Any, function: str, name: str) -> None:
 def average_gradient(
     signature: inspect.Signature, name: str, gradient: Function, /, *args: Any, **options: Any
 ) -> Any:
-    """Averaging is a projection: a gradient that is the whole one already stays what it is."""
+    """Take gradients and average them over the ranks.
+
+    Averaging is a projection: a gradient that is already the full one does not change.
+    """
     sources_at = [*signature.parameters].index(name)
     given = signature.bind(*args, **options)
     sources = given.arguments[name]
     refuse_variables_in_region(sources)
     flat = tf.nest.flatten(sources)
-    own = [own_rows_of(source) for source in flat]
+    own = [find_own_rows(source) for source in flat]
     if not any(own):
         found = gradient(*args, **options)
     else:
@@ -76,7 +81,7 @@ def average_gradient(
         given.arguments[name] = [*flat, *(own[place].values for place in kept)]  # type: ignore[union-attr]
         found, others = split_list(gradient(*given.args, **given.kwargs), len(flat))
         for place, other in zip(kept, others, strict=True):
-            found[place] = with_own_rows(found[place], other, own[place])
+            found[place] = add_own_row_gradients(found[place], other, own[place])
         found = tf.nest.pack_sequence_as(sources, found)
     if not needs_averaging():
         return found
@@ -86,12 +91,12 @@ def average_gradient(
 
 
 def loss_of(target: Any) -> Any:
-    """The sum of what gradients are taken of, of numbers and vectors; None where there are none.
+    """Return the sum of the targets that are numbers or vectors; None where there are none.
 
-    What was gathered is equal on all ranks, and is not gathered for this.
+    Gathered targets are equal on all ranks, and are not gathered for this.
     """
     parts = [t for t in tf.nest.flatten(target) if isinstance(t, tf.Tensor) and t.dtype.is_floating]
-    parts = [t for t in parts if t.shape.rank in (0, 1) and own_rows_of(t) is None]
+    parts = [t for t in parts if t.shape.rank in (0, 1) and find_own_rows(t) is None]
     return tf.add_n([tf.reduce_sum(tf.cast(t, tf.float32)) for t in parts]) if parts else None
 
 
@@ -99,8 +104,8 @@ def split_list(values: Any, count: int) -> tuple[list[Any], list[Any]]:
     return list(values[:count]), list(values[count:])
 
 
-def with_own_rows(whole: Any, own: Any, rows: Any) -> Any:
-    """The gradient for a gathered tensor: what read it whole, and what read this rank's rows of it."""
+def add_own_row_gradients(whole: Any, own: Any, rows: Any) -> Any:
+    """Return the gradient for a gathered tensor: add that from reads of the full tensor and that from reads of own rows."""
     if own is None:
         return whole
     gathered = gather_rows(tf.convert_to_tensor(own), rows.rows) / cast_number(
@@ -110,9 +115,9 @@ def with_own_rows(whole: Any, own: Any, rows: Any) -> Any:
 
 
 def watch_own_rows(watch: Function, tape: Any, tensor: Any) -> None:
-    """A tape that watches a gathered tensor also watches what it was gathered from."""
+    """Watch a gathered tensor, and also the own rows from which it was gathered."""
     watch(tape, tensor)
-    own = [own_rows_of(t) for t in tf.nest.flatten(tensor)]
+    own = [find_own_rows(t) for t in tf.nest.flatten(tensor)]
     if any(own):
         watch(tape, [rows.values for rows in own if rows is not None])
 
@@ -129,7 +134,7 @@ def average_jacobian(
 
 
 class sharing_nothing_more:  # noqa: N801 — used as a statement
-    """Within the block gradients are not averaged: a Jacobian is, when it is whole."""
+    """Do not average gradients within the block: a Jacobian is averaged when it is complete."""
 
     def __enter__(self) -> None:
         sharing.whole += 1
@@ -139,9 +144,10 @@ class sharing_nothing_more:  # noqa: N801 — used as a statement
 
 
 def refuse_variables_in_region(sources: Any) -> None:
-    """
+    """Refuse gradients for variables inside a shared call, which are right only for the full batch.
+
     Raises:
-        NotByRowsError: a call that is being shared takes gradients for variables, which only whole ones are right for.
+        NotByRowsError: such gradients are taken.
     """
     if sharing.region is not None and any(map(is_variable, tf.nest.flatten(sources))):
         sharing.region.refuse_sharing("it takes gradients for variables within its call")
@@ -152,10 +158,10 @@ def is_variable(source: Any) -> bool:
 
 
 def average_gradients(gradients: Any, loss: Any = None) -> Any:
-    """Gradients in any structure, averaged over the ranks.
+    """Average gradients, in any structure, over the ranks.
 
     Args:
-        loss: a value that must be equal on all ranks; it is sent along and compared. None for nothing.
+        loss: a value that must be equal on all ranks; it is sent along and compared. None for no comparison.
 
     Raises:
         DifferentDataError: see `require_equal_losses`.
@@ -181,10 +187,10 @@ def average_gradients(gradients: Any, loss: Any = None) -> Any:
 
 
 def average_group(tensors: list[Any], loss: Any = None) -> list[Any]:
-    """Tensors of one type, averaged in one message; the derivative is the same.
+    """Average tensors of one type in one message; the derivative is the same operation.
 
     Args:
-        loss: of that type, see `average_gradients`.
+        loss: of the same type, see `average_gradients`.
     """
     own = [] if loss is None else [tf.stop_gradient(loss)]
     site = "" if tf.executing_eagerly() or loss is None else call_site()
@@ -201,7 +207,7 @@ def average_group(tensors: list[Any], loss: Any = None) -> list[Any]:
 
 
 def average_slices(slices: Any) -> Any:
-    """Rows of a sparse gradient: averaged where all ranks have the same indices, else side by side."""
+    """Combine the rows of a sparse gradient: average them where all ranks have equal indices, else concatenate them."""
     count = tf.shape(slices.indices)[0]
     counts = hvd.allgather(count[None])
     indices = hvd.allgather(slices.indices)

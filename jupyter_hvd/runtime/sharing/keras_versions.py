@@ -1,4 +1,4 @@
-"""Private names of Keras and TensorFlow, but for those in `dataset_stages`, with the versions that they were tested with."""
+"""The private names of Keras and TensorFlow (except those in `dataset_stages`), and the versions they were tested with."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ TESTED = (
 
 
 class UntestedVersionError(RuntimeError):
-    """A Keras or TensorFlow that is shared nowhere yet."""
+    """Raised for a Keras or TensorFlow version that sharing was not tested with."""
 
 
 class Keras:
-    """What sharing needs of a Keras, by names that are the same for all of them.
+    """The interface to a Keras that sharing needs, the same for all versions.
 
     Attributes:
-        package: the module by whose version it is known. symbolic: the class of placeholders.
+        package: the module whose version identifies it. symbolic: the class of placeholders.
         updates: the methods of optimizers that change variables, each with its class.
-        reductions: those that add up the gradients of the processes of `tf.distribute`, each with its class.
+        reductions: the methods that sum the gradients of the `tf.distribute` processes, each with its class.
     """
 
     is_keras_3 = False
@@ -190,7 +190,7 @@ class Keras3(Keras):
                 return current(optimizer)
             is_schedule = isinstance(rate, schedule)
             rate = rate(optimizer._iterations * factor) if is_schedule else current(optimizer)
-            return scaling.update_rate(rate, optimizer) if scaling.is_applying(optimizer) else rate
+            return scaling.update_rate(rate, optimizer) if scaling.is_updating(optimizer) else rate
 
         observe(kind, "_get_current_learning_rate", scaled)
         scaling.install_copies(kind)
@@ -242,7 +242,7 @@ class Keras2(Keras):
             if sharing.checking and model._graph_initialized:
                 return
             if region is not None:
-                input_shape = (region.whole_size(input_shape[0]), *input_shape[1:])
+                input_shape = (region.find_full_size(input_shape[0]), *input_shape[1:])
             with sharing.run_whole():
                 make(model, input_shape, input_dtype)
 
@@ -356,7 +356,7 @@ class Keras2(Keras):
 
         def scaled(rate_of: Function, optimizer: Any) -> Any:
             rate = rate_of(optimizer)
-            return scaling.update_rate(rate, optimizer) if scaling.is_applying(optimizer) else rate
+            return scaling.update_rate(rate, optimizer) if scaling.is_updating(optimizer) else rate
 
         observe(kind, "_compute_current_learning_rate", computed)
         observe(kind, "learning_rate", scaled)
@@ -368,7 +368,7 @@ class Keras2(Keras):
 
         def scaled(get: Function, optimizer: Any, name: str, dtype: Any = None) -> Any:
             value = get(optimizer, name, dtype)
-            is_rate = name == "learning_rate" and scaling.is_applying(optimizer)
+            is_rate = name == "learning_rate" and scaling.is_updating(optimizer)
             if not is_rate or isinstance(value, schedule):
                 return value
             return scaling.update_rate(value, optimizer)
@@ -382,7 +382,7 @@ class Keras2(Keras):
             if isinstance(rate, schedule):
                 rate = tf.cast(rate(step), dtype)
                 rate = (
-                    scaling.update_rate(rate, optimizer) if scaling.is_applying(optimizer) else rate
+                    scaling.update_rate(rate, optimizer) if scaling.is_updating(optimizer) else rate
                 )
             return rate / (1.0 + tf.cast(optimizer._initial_decay, dtype) * step)
 

@@ -1,10 +1,4 @@
-"""Losses and metrics of large outputs, shared where they are known to be means or sums over rows.
-
-A vocabulary of 50,000 or a mask of an image is larger than what a loss makes of it. Where Keras or TensorFlow computes
-the loss row by row, each rank computes its own rows from its own outputs, and a number a row is gathered. Like any shared
-call it is checked: a loss whose rows depend on one another runs unsharded, on gathered outputs. So does what a program
-defines itself.
-"""
+"""Shares losses and metrics of large outputs, if they are known to be means or sums over rows."""
 
 from __future__ import annotations
 
@@ -16,7 +10,7 @@ import tensorflow as tf
 from ..observe import Function, listening, observe
 from .calls import share_call
 from .context import sharing
-from .own_rows import own_rows_of
+from .own_rows import find_own_rows
 
 #: Losses by rows of TensorFlow.
 LOSSES = (
@@ -43,21 +37,21 @@ def install_losses(keras: Any) -> None:
 
 
 def has_own_rows(*values: Any) -> bool:
-    """Whether a call may be shared here, and is given what is not gathered yet."""
+    """Whether a call may be shared here, and some of its arguments are not gathered yet."""
     if not sharing.active or sharing.region is not None or sharing.whole or not sharing.in_charge:
         return False
-    return any(own_rows_of(value) is not None for value in tf.nest.flatten(values))
+    return any(find_own_rows(value) is not None for value in tf.nest.flatten(values))
 
 
 def share_rows(keras: Any, function: Function, /, *args: Any, **options: Any) -> Any:
-    """A function that computes each row by itself, shared where it is given large outputs."""
+    """Call a function that computes each row separately; shared if its inputs are large outputs."""
     if not has_own_rows(args, options):
         return function(*args, **options)
     return share_call(function, function, keras, args, options, any_rows=True)
 
 
 def share_loss(keras: Any, call: Function, loss: Any, y_true: Any, y_pred: Any) -> Any:
-    """The values of a loss of Keras' for all entries."""
+    """Compute the entries of a Keras loss."""
     if not (keras.is_own_function(loss.fn) and has_own_rows(y_true, y_pred)):
         return call(loss, y_true, y_pred)
     values = functools.partial(call, loss)
@@ -74,7 +68,7 @@ def reduce_by_rows(
     reduction: Any = MEANS[0],
     dtype: Any = None,
 ) -> Any:
-    """A mean or sum over entries, by way of those over each row."""
+    """Compute a mean or sum over entries from those over each row."""
     by_rows = {**dict.fromkeys(MEANS, mean_of_rows), **dict.fromkeys(SUMS, sum_of_rows)}
     function = by_rows.get(reduction)
     if function is None or not has_own_rows(values):
@@ -109,10 +103,10 @@ def update_by_rows(
     y_pred: Any,
     sample_weight: Any = None,
 ) -> Any:
-    """Update a metric that is the mean of a function of Keras'.
+    """Update a metric that is the mean of a Keras function.
 
     Args:
-        name: of the attribute that has the function.
+        name: the attribute that holds the function.
     """
     function = getattr(metric, name)
     if not (keras.is_own_function(function) and has_own_rows(y_true, y_pred)):

@@ -21,7 +21,7 @@ class Launched:
     """A rank as its launcher describes it.
 
     Attributes:
-        seed: made of the job's name, so it is the same on all ranks and another one in the next job.
+        seed: derived from the job's name, so equal on all ranks and different in the next job.
     """
 
     rank: int
@@ -29,7 +29,7 @@ class Launched:
 
 
 def launched_by(environment: Mapping[str, str]) -> Launched | None:
-    """The rank that a process is; None where no launcher has started it."""
+    """Return the rank of this process; None where no launcher has started it."""
     for rank, names in VARIABLES:
         if rank in environment:
             job = ":".join(environment.get(name, "") for name in names)

@@ -32,7 +32,7 @@ class OwnRows:
     """This rank's rows of a gathered tensor.
 
     Attributes:
-        values: the rows, with padding. rows: of the gathered tensor, a number or a tensor.
+        values: the rows, including padding. rows: the number of rows of the gathered tensor, a number or a tensor.
     """
 
     values: Any
@@ -40,42 +40,43 @@ class OwnRows:
 
 
 def is_large(output: Any) -> bool:
-    """Whether a row of an output of a compiled call has many bytes."""
+    """Whether a row of a compiled call's output has many bytes."""
     return not tf.executing_eagerly() and has_large_rows(output)
 
 
 def has_large_rows(output: Any) -> bool:
-    """Whether a row of a tensor has many bytes; dimensions that are not known count as one."""
+    """Whether a row of a tensor has many bytes; unknown dimensions count as one."""
     entries = 1
     for dimension in output.shape[1:]:
         entries *= dimension or 1
     return bool(entries * output.dtype.size >= LARGE_ROW)
 
 
-def keep_own_rows(whole: Any, values: Any, rows: Any) -> None:
-    """Note what a tensor was gathered from.
+def attach_own_rows(whole: Any, values: Any, rows: Any) -> None:
+    """Attach own rows to the tensor that was gathered from them.
 
-    What reads the rows reads another tensor than what gathers them: the gradient for the gathered tensor is then the sum
-    of two, of which neither is part of the other.
+    Reading the rows and gathering them use different tensors. So the gradient for the gathered tensor is the sum of
+    two
+    gradients, neither of which is part of the other.
     """
     setattr(whole, ATTRIBUTE, OwnRows(tf.identity(values), rows))
 
 
-def own_rows_of(tensor: Any) -> OwnRows | None:
-    """The rank's own rows from which a tensor was gathered, even after a cast; None where not known."""
+def find_own_rows(tensor: Any) -> OwnRows | None:
+    """Return the own rows from which a tensor was gathered, also after a cast; None where unknown."""
     if not isinstance(tensor, tf.Tensor) or hasattr(tensor, "numpy"):
         return None
     found: OwnRows | None = getattr(tensor, ATTRIBUTE, None)
     if found is None and tensor.op.type in FOLLOWED:
-        before = own_rows_of(tensor.op.inputs[0])
+        before = find_own_rows(tensor.op.inputs[0])
         if before is not None:
             found = OwnRows(tf.cast(before.values, tensor.dtype), before.rows)
             setattr(tensor, ATTRIBUTE, found)
     return found
 
 
-def note_read_rows(whole: Any, values: Any, rows: Any) -> None:
-    """Note what an iterator has gathered a large input from."""
+def attach_read_rows(whole: Any, values: Any, rows: Any) -> None:
+    """Attach own rows to a large input that an iterator has gathered from them."""
     setattr(whole, READ, OwnRows(tf.identity(values), rows))
 
 
@@ -84,23 +85,23 @@ def has_read_rows(values: Any) -> bool:
 
 
 def install_steps(keras: Any) -> None:
-    """Let the steps of Keras' models take own rows of what an iterator gathers."""
+    """Let the steps of Keras models read own rows of gathered inputs."""
     for name in STEPS:
         owner = next(kind for kind in keras.Model.__mro__ if name in vars(kind))
-        observe(owner, name, functools.partial(step_of_own_rows, keras))
+        observe(owner, name, functools.partial(run_step_on_own_rows, keras))
 
 
-def step_of_own_rows(keras: Any, step: Function, model: Any, data: Any) -> Any:
-    """A step of Keras' own, which calls the model and reads nothing else of the inputs; a loss of the program's might."""
+def run_step_on_own_rows(keras: Any, step: Function, model: Any, data: Any) -> Any:
+    """Run one of Keras' own steps on own rows: it reads the inputs only to call the model. A user-defined loss may read more."""
     if not keras.is_own_function(model.compute_loss):
         return step(model, data)
-    with read_rows_kept(data):
+    with reading_own_rows(data):
         return step(model, data)
 
 
 @contextmanager
-def read_rows_kept(data: Any) -> Iterator[None]:
-    """Let shared calls take own rows of data that an iterator has gathered."""
+def reading_own_rows(data: Any) -> Iterator[None]:
+    """Let shared calls within the block read own rows of data that an iterator has gathered."""
     read = [tensor for tensor in tf.nest.flatten(data) if hasattr(tensor, READ)]
     for tensor in read:
         setattr(tensor, ATTRIBUTE, getattr(tensor, READ))
@@ -112,8 +113,8 @@ def read_rows_kept(data: Any) -> Iterator[None]:
 
 
 def shape_by_own_rows(shape: Function, input: Any, *args: Any, **options: Any) -> Any:  # noqa: A002 — as TensorFlow calls it
-    """`tf.shape`, for which a tensor need not be gathered."""
-    own = own_rows_of(input)
+    """Compute `tf.shape` without gathering the tensor."""
+    own = find_own_rows(input)
     if own is None:
         return shape(input, *args, **options)
     sizes = shape(own.values, *args, **options)

@@ -30,7 +30,7 @@ _begun = False
 
 
 def share_program() -> None:
-    """Share what this process runs from now on; once it has imported TensorFlow."""
+    """Share what this process runs from now on, once it has imported TensorFlow."""
     global _begun
     _begun = True
     seed_early()
@@ -46,9 +46,9 @@ def has_begun() -> bool:
 
 
 class FrameworkFinder(importlib.abc.MetaPathFinder):
-    """Calls a function when the outermost import of a framework is done, and goes then.
+    """An import hook that calls a function once after a framework's outermost import, and then removes itself.
 
-    TensorFlow is not imported before: a program may set environment variables first.
+    TensorFlow is not imported earlier: the program may set environment variables first.
 
     Args:
         then: the function. names: of the frameworks.
@@ -124,7 +124,7 @@ def start_sharing() -> None:
 
 
 def share_other_keras() -> None:
-    """Share the calls of the Keras that is not `tf.keras`, as `tf_keras` is beside Keras 3, once it has been imported."""
+    """Share the calls of the second Keras, such as `tf_keras` beside Keras 3, once it has been imported."""
     from . import keras_versions
     from .report import report_line
 
@@ -143,7 +143,7 @@ def share_other_keras() -> None:
 
 
 class CommonSeed(int):
-    """The global seed of TensorFlow that all ranks have because the program sets none."""
+    """The global TensorFlow seed that all ranks get because the program sets none."""
 
 
 def seed_tensorflow(generator: bool = True) -> None:
@@ -171,7 +171,7 @@ def seed_tensorflow(generator: bool = True) -> None:
 
 
 def seeds_without_common(random_seed: Any, get_seed: Function, op_seed: Any) -> Any:
-    """The two seeds of an operation, for which a `CommonSeed` is one that is not set.
+    """Return the two seeds of an operation; a `CommonSeed` counts as not set.
 
     Args:
         random_seed: TensorFlow's module. get_seed: its function.
@@ -234,10 +234,10 @@ def framework_versions() -> str:
 
 
 def install_sharing(module: Any) -> None:
-    """Replace what sharing must see of TensorFlow and of its Keras.
+    """Replace the functions of TensorFlow and its Keras that sharing needs to observe.
 
     Raises:
-        UntestedVersionError: it was tested with none like these.
+        UntestedVersionError: sharing was not tested with these versions.
     """
     import tensorflow as tf
 
@@ -247,8 +247,8 @@ def install_sharing(module: Any) -> None:
     gradients.install_gradients(keras_versions.raw_operations("gradients"))
     random_ops.install_draws(keras_versions.raw_operations)
     rank_zero_data.install_reads()
-    observe(tf.data.Dataset, "__iter__", sharded_reads.iterate)
-    observe(tf.saved_model, "save", save_whole)
+    observe(tf.data.Dataset, "__iter__", sharded_reads.make_iterator)
+    observe(tf.saved_model, "save", save_unshared)
     keras_versions.vectorize_collectives()
     observe(keras_versions.compiled_function(), "__call__", call_compiled)
     for owner in (tf, tf.compat.v2):
@@ -257,7 +257,7 @@ def install_sharing(module: Any) -> None:
 
 
 def install_keras(module: Any) -> None:
-    """Replace what sharing must see of a Keras.
+    """Replace the functions of a Keras that sharing needs to observe.
 
     Raises:
         UntestedVersionError: sharing was not tested with it and this TensorFlow.
@@ -274,14 +274,14 @@ def install_keras(module: Any) -> None:
     keras.install_sequential()
     for name in ("save", "export"):
         if hasattr(module.Model, name):
-            observe(module.Model, name, save_whole)
+            observe(module.Model, name, save_unshared)
     _installed.append(keras)
 
 
 def call_compiled(call: Function, function: Any, /, *args: Any, **options: Any) -> Any:
-    """A compiled function keeps what it was traced for, so that none is traced for own rows.
+    """Call a compiled function unsharded: it stores what it was traced for, and must not be traced for own rows.
 
-    One of Keras' own, such as a step within its loop, is a part of the function that calls it, and may be given own rows.
+    One of Keras' own, such as a step inside its loop, is part of its caller, and may get own rows.
     """
     from .context import sharing
     from .own_rows import has_read_rows
@@ -293,8 +293,8 @@ def call_compiled(call: Function, function: Any, /, *args: Any, **options: Any) 
     return call(function, *args, **options)
 
 
-def save_whole(save: Function, /, *args: Any, **options: Any) -> Any:
-    """Save a model with nothing of what shares it."""
+def save_unshared(save: Function, /, *args: Any, **options: Any) -> Any:
+    """Save a model without the functions that share it."""
     from .context import sharing
 
     with sharing.run_whole():
@@ -310,7 +310,7 @@ def save_whole(save: Function, /, *args: Any, **options: Any) -> Any:
 
 
 def compile_without_xla(function: Function, /, *args: Any, **options: Any) -> Any:
-    """`tf.function`, which does not compile with XLA: that cannot send anything."""
+    """Call `tf.function` without XLA, which cannot communicate."""
     options.pop("jit_compile", None)
     options.pop("experimental_compile", None)
     return function(*args, **options)

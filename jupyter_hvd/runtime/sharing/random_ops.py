@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from ..observe import Function, observe
 from .context import Region, sharing
-from .split_gather import own_index
+from .split_gather import list_padded_rows
 
 #: Operations whose first argument is the shape, and whose numbers go by their position alone.
 BY_SHAPE = {
@@ -78,25 +78,26 @@ STATELESS: dict[str, Function] = {
 
 
 def install_draws(raw: Any) -> None:
-    """
+    """Let random operations draw for the full batch.
+
     Args:
-        raw: gives TensorFlow's module of operations of a name.
+        raw: returns TensorFlow's module of operations with a name.
     """
     generator = tf.random.Generator
     for module, names in BY_SHAPE.items():
         for name in names:
             if name in STATELESS:
                 observe(raw(module), name, functools.partial(draw_again, STATELESS[name]))
-            observe(raw(module), name, functools.partial(draw_whole, 0))
+            observe(raw(module), name, functools.partial(draw_for_full_batch, 0))
     for name in GENERATOR:
-        observe(generator, name, functools.partial(draw_whole, 1))
+        observe(generator, name, functools.partial(draw_for_full_batch, 1))
     refused = [(raw(module), name) for module, names in BY_VALUES.items() for name in names]
     for owner, name in (*refused, (generator, "binomial")):
         observe(owner, name, functools.partial(refuse_draw, name))
 
 
-def draw_whole(position: int, draw: Function, /, *args: Any, **options: Any) -> Any:
-    """Draw numbers of a shape, for the whole batch where the shape is that of own rows.
+def draw_for_full_batch(position: int, draw: Function, /, *args: Any, **options: Any) -> Any:
+    """Draw random numbers; for the full batch if the shape is that of own rows.
 
     Args:
         position: of the argument `shape`.
@@ -105,7 +106,7 @@ def draw_whole(position: int, draw: Function, /, *args: Any, **options: Any) -> 
     if region is None:
         return draw(*args, **options)
     shape = options["shape"] if "shape" in options else args[position]
-    whole = whole_shape(shape, region)
+    whole = find_full_shape(shape, region)
     if whole is None:
         with suspended():
             return draw(*args, **options)
@@ -115,11 +116,11 @@ def draw_whole(position: int, draw: Function, /, *args: Any, **options: Any) -> 
         args = (*args[:position], whole, *args[position + 1 :])
     with suspended():
         numbers = draw(*args, **options)
-    return tf.gather(numbers, own_index(region.rows))
+    return tf.gather(numbers, list_padded_rows(region.rows))
 
 
 def draw_again(stateless: Function, draw: Function, /, *args: Any, **options: Any) -> Any:
-    """Draw equal numbers each time that a call is checked, and leave none out afterwards."""
+    """Draw the same numbers each time a call is checked, and continue the sequence afterwards as if there were no check."""
     # A `Sequential` of Keras 2 makes its graph again for another number of rows; nothing is computed in that.
     if not sharing.checking or not tf.executing_eagerly():
         return draw(*args, **options)
@@ -130,7 +131,7 @@ def draw_again(stateless: Function, draw: Function, /, *args: Any, **options: An
 
 
 def refuse_draw(name: str, draw: Function, /, *args: Any, **options: Any) -> Any:
-    """Draw numbers, but not for own rows."""
+    """Draw numbers, but refuse to do so for own rows."""
     sharing.refuse_sharing(f"it draws numbers by {name}, and they depend on the full batch")
     return draw(*args, **options)
 
@@ -145,8 +146,8 @@ class suspended:  # noqa: N801 — used as a statement
         sharing.region = self.region
 
 
-def whole_shape(shape: Any, region: Region) -> Any:
-    """The shape for all rows; None where it is no shape of own rows."""
+def find_full_shape(shape: Any, region: Region) -> Any:
+    """Return the shape for all rows; None where it is not a shape of own rows."""
     sizes = static_shape(shape)
     if sizes is None or not sizes:
         return None
@@ -170,7 +171,7 @@ def whole_shape(shape: Any, region: Region) -> Any:
 
 
 def static_shape(shape: Any) -> list[int | None] | None:
-    """The dimensions as far as they are known; None where not even their number is."""
+    """Return the known dimensions; None where not even the rank is known."""
     if isinstance(shape, tf.TensorShape):
         return None if shape.rank is None else shape.as_list()
     if isinstance(shape, list | tuple) and all(isinstance(d, int) for d in shape):

@@ -25,7 +25,7 @@ _sites = itertools.count()
 
 
 class RankZeroError(RuntimeError):
-    """Rank 0 has met an error while it read what all ranks use."""
+    """Raised on the other ranks where rank 0 fails to read the data for all."""
 
 
 def install_reads() -> None:
@@ -45,7 +45,7 @@ def install_keras(keras: Any) -> None:
 
 
 def reads_for_all() -> bool:
-    """Whether all ranks ask for data here, at the same time."""
+    """Whether rank 0 reads here for all ranks, which ask for data at the same time."""
     together = sharing.in_charge and not sharing.checking and not sharing.reads_alone
     return sharing.rank_zero_reads and together and not in_dataset()
 
@@ -56,13 +56,13 @@ def read_next(own: Function, iterator: Any) -> Any:
     spec = iterator.element_spec
     if tf.executing_eagerly():
         try:
-            arrays = from_rank_zero(lambda: read_arrays(iterator._iterator_resource, spec))
+            arrays = call_on_rank_zero(lambda: read_arrays(iterator._iterator_resource, spec))
         except StopIteration:
             raise tf.errors.OutOfRangeError(None, None, "End of sequence") from None
         return pack_element(spec, list(map(tf.convert_to_tensor, arrays)))
 
     def read(resource: Any) -> Any:
-        return from_rank_zero(lambda: read_arrays(resource, spec), name)
+        return call_on_rank_zero(lambda: read_arrays(resource, spec), name)
 
     name = f"jupyter_hvd.data.{next(_sites)}"
     types = [part.dtype for part in parts_of(spec)]
@@ -77,7 +77,7 @@ def read_optional(own: Function, iterator: Any) -> Any:
 
     def read(resource: Any) -> Any:
         try:
-            return [True, *from_rank_zero(lambda: read_arrays(resource, spec), name)]
+            return [True, *call_on_rank_zero(lambda: read_arrays(resource, spec), name)]
         except StopIteration:
             return [False, *map(nothing_like, parts_of(spec))]
 
@@ -89,7 +89,7 @@ def read_optional(own: Function, iterator: Any) -> Any:
 
 
 def reduce_on_rank_zero(own: Function, dataset: Any, *args: Any, **options: Any) -> Any:
-    """`Dataset.reduce` on rank 0 alone. A compiled loop over a dataset is one, too, and cannot wait for rank 0."""
+    """Run `Dataset.reduce` on rank 0 only. A compiled loop over a dataset is a reduction too, and cannot wait for rank 0."""
     if not reads_for_all():
         return own(dataset, *args, **options)
     if not tf.executing_eagerly():
@@ -101,7 +101,7 @@ def reduce_on_rank_zero(own: Function, dataset: Any, *args: Any, **options: Any)
     def read() -> Any:
         return tf.nest.map_structure(as_array, own(dataset, *args, **options))
 
-    return tf.nest.map_structure(tf.convert_to_tensor, from_rank_zero(read))
+    return tf.nest.map_structure(tf.convert_to_tensor, call_on_rank_zero(read))
 
 
 def as_array(value: Any) -> Any:
@@ -109,10 +109,10 @@ def as_array(value: Any) -> Any:
 
 
 def count_on_rank_zero(own: Function, *args: Any, **options: Any) -> Any:
-    """Count data on rank 0 alone: the number, a tensor of TensorFlow's for one, or None."""
+    """Count data on rank 0 only. Return the number, a tensor for a TensorFlow function, or None."""
     if not (reads_for_all() and tf.executing_eagerly()):
         return own(*args, **options)
-    found = from_rank_zero(lambda: as_array(own(*args, **options)))
+    found = call_on_rank_zero(lambda: as_array(own(*args, **options)))
     return tf.constant(found) if isinstance(found, np.generic | np.ndarray) else found
 
 
@@ -129,28 +129,28 @@ def rank_zero(value: Any) -> Any:
         )
     if hasattr(value, "__next__"):
         return elements_of_rank_zero(value)
-    return from_rank_zero(lambda: value)
+    return call_on_rank_zero(lambda: value)
 
 
 def elements_of_rank_zero(iterator: Iterator[Any]) -> Iterator[Any]:
     """The elements of rank 0's iterator; other ranks' iterators are not read."""
     while True:
         try:
-            element = from_rank_zero(lambda: next(iterator))
+            element = call_on_rank_zero(lambda: next(iterator))
         except StopIteration:
             return
         yield element
 
 
-def from_rank_zero(read: Callable[[], Any], name: str = "jupyter_hvd.data") -> Any:
-    """What a function returns on rank 0, where alone it is called.
+def call_on_rank_zero(read: Callable[[], Any], name: str = "jupyter_hvd.data") -> Any:
+    """Call a function on rank 0 only, and return its result on all ranks.
 
     Args:
-        name: one that nothing else is sent by at this time.
+        name: of the message; no other message may have it at the same time.
 
     Raises:
-        StopIteration: there is nothing more on rank 0.
-        Exception: what rank 0 met; on other ranks TensorFlow's own of the same class, or a `RankZeroError`.
+        StopIteration: rank 0 has no more data.
+        Exception: the error on rank 0; on other ranks TensorFlow's of the same class, or a `RankZeroError`.
     """
     if sharing.rank:
         what, found = pickle.loads(broadcast_bytes(None, name))  # noqa: S301 — rank 0 is this program, too
@@ -176,7 +176,7 @@ def from_rank_zero(read: Callable[[], Any], name: str = "jupyter_hvd.data") -> A
 
 
 def broadcast_bytes(sent: bytes | None, name: str) -> bytes:
-    """Rank 0's bytes; other ranks give None."""
+    """Send rank 0's bytes to all ranks; the others pass None."""
     size = tf.constant([0 if sent is None else len(sent)], tf.int64)
     size = hvd.broadcast(size, 0, name=f"{name}.size")
     content = np.zeros(int(size[0]), np.uint8) if sent is None else np.frombuffer(sent, np.uint8)
@@ -191,7 +191,7 @@ def read_arrays(resource: Any, spec: Any) -> list[Any]:
 
 
 def parts_of(spec: Any) -> list[Any]:
-    """The tensors of an element, those of sparse and ragged ones too, as `tf.TensorSpec`."""
+    """Return the `tf.TensorSpec`s of an element's tensors, including those of sparse and ragged tensors."""
     return list(tf.nest.flatten(spec, expand_composites=True))
 
 
@@ -203,6 +203,6 @@ def pack_element(spec: Any, flat: list[Any]) -> Any:
 
 
 def nothing_like(part: Any) -> Any:
-    """A tensor that stands where there is no element."""
+    """Make a tensor that stands in where there is no element."""
     shape = [0 if size is None else size for size in part.shape] if part.shape.rank else []
     return tf.zeros(shape, part.dtype)

@@ -12,23 +12,24 @@ _told: set[str] = set()
 
 
 def name_of(owner: Any) -> str:
-    """A layer or function as a user knows it: `Encoder "encoder_1"`."""
+    """Name a layer or function as the user knows it: `Encoder "encoder_1"`."""
     kind = getattr(owner, "__qualname__", None) or type(owner).__name__
     name = getattr(owner, "name", "")
     return f'`{kind}` "{name}"' if name and kind != name else f"`{kind}`"
 
 
 def report_unsharded(owner: Any, reason: str) -> None:
-    """Say that a call runs unsharded on every rank, and why."""
+    """Report that a call runs unsharded on every rank, and why."""
     name = name_of(owner)
     text = f"{name} ({call_site()}) runs unsharded on every rank, with the same result and no speedup: {reason}."
     report_once(text, key=name + reason)
 
 
 def report_once(text: str, key: str = "") -> None:
-    """
+    """Report a text once.
+
     Args:
-        key: reported once; "" for the text.
+        key: identifies what is reported; "" for the text itself.
     """
     key = key or text
     if key not in _told:

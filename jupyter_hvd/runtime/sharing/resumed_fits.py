@@ -50,11 +50,11 @@ SILENT = (
 
 @dataclass(frozen=True)
 class CompletedEpoch:
-    """The state with which the next epoch starts.
+    """The state from which the next epoch starts.
 
     Attributes:
-        epoch: its number. stopped: no other was to follow.
-        variables: the values of those of the model and its optimizer. callbacks: the plain attributes of each.
+        epoch: its number. stopped: the training ended with it.
+        variables: the values of the model's and its optimizer's variables. callbacks: the plain attributes of each callback.
     """
 
     epoch: int
@@ -65,10 +65,10 @@ class CompletedEpoch:
 
 
 class RunningFit:
-    """A call of `fit` whose epochs are stored, and which begins by reading those that are.
+    """A call of `fit` that stores its completed epochs, and restores those of an earlier run instead of computing them.
 
     Attributes:
-        reads: whether an epoch that was completed is read now.
+        reads: whether a completed epoch is being skipped: its data are read, and nothing is computed.
     """
 
     def __init__(self, model: Any, file: Path, completed: CompletedEpoch | None) -> None:
@@ -77,7 +77,7 @@ class RunningFit:
         self.reads = False
 
     def begin_fit(self) -> None:
-        """Before the first epoch, when the functions that compute steps are made."""
+        """Prepare the first epoch, after Keras has made the functions that compute steps."""
         if self._completed is None:
             return
         self.reads = True
@@ -88,7 +88,7 @@ class RunningFit:
         report_line(f"fit goes on after epoch {self._completed.epoch + 1}")
 
     def _read_step(self, iterator: Iterator[Any]) -> Mapping[str, Any]:
-        """Read the batches of a step, of which there is one at least."""
+        """Read the batches of one step, at least one, without computing."""
         next(iterator)
         for _ in range(self._model.steps_per_execution - 1):
             if next(iterator, None) is None:
@@ -96,12 +96,12 @@ class RunningFit:
         return {}
 
     def end_epoch(self, epoch: int, callbacks: list[Any]) -> None:
-        """After an epoch was read, or computed and reported to all callbacks."""
+        """Store a computed epoch, or restore a completed one at its end."""
         if not self.reads:
             self._store_epoch(epoch, callbacks)
         elif self._completed is not None and epoch == self._completed.epoch:
             self.reads = False
-            self._take_up(self._completed, callbacks)
+            self._restore_epoch(self._completed, callbacks)
 
     def _store_epoch(self, epoch: int, callbacks: list[Any]) -> None:
         import horovod.tensorflow as hvd
@@ -117,10 +117,11 @@ class RunningFit:
             )
         _broadcast_value(self._file)
 
-    def _take_up(self, completed: CompletedEpoch, callbacks: list[Any]) -> None:
-        """
+    def _restore_epoch(self, completed: CompletedEpoch, callbacks: list[Any]) -> None:
+        """Restore the state after a completed epoch.
+
         Raises:
-            RuntimeError: this is another training than the one that was stored.
+            RuntimeError: the stored training is another one.
         """
         model = self._model
         model.train_function, model.test_function = self._functions
@@ -147,7 +148,7 @@ class RunningFit:
 
 
 def install_resuming(module: Any) -> None:
-    """Let each `fit` of Keras 3 be stored, and go on from what was stored; with another Keras each is computed again.
+    """Let each `fit` of Keras 3 be stored and resumed; with another Keras, each is computed again.
 
     Args:
         module: a Keras.
@@ -202,13 +203,14 @@ def install_resuming(module: Any) -> None:
 
 
 def is_resumable(module: Any, given: Mapping[str, Any]) -> bool:
-    """Whether nothing but what is stored can change in a `fit`, and its data can be read without computing.
+    """Whether a `fit` changes only state that is stored, and its data can be read without computing.
 
-    So it is with Keras' own layers, optimizers and steps, and those of its callbacks that keep all state in plain attributes,
-    on arrays and datasets.
+    This holds for Keras' own layers, optimizers and steps, and for those of its callbacks that have only plain
+    attributes, on
+    arrays and datasets.
 
     Args:
-        given: the arguments, `self` among them.
+        given: the arguments, including `self`.
     """
     import numpy as np
     import tensorflow as tf
@@ -253,14 +255,14 @@ def is_plain(value: Any) -> bool:
 
 
 def write_completed(file: Path, completed: CompletedEpoch) -> None:
-    """Write it so that the old or the new one is there, whole, whenever the job is interrupted."""
+    """Write the epoch atomically, so that an interrupted job leaves the old file or the new one."""
     new = file.with_suffix(".new")
     new.write_bytes(pickle.dumps(completed))
     new.replace(file)
 
 
 def completed_epoch(file: Path) -> CompletedEpoch | None:
-    """The last epoch of a `fit` that rank 0 has stored, on all ranks; None where there is none."""
+    """Return, on all ranks, the last epoch of a `fit` that rank 0 has stored; None where there is none."""
     import horovod.tensorflow as hvd
 
     stored = None

@@ -1,9 +1,4 @@
-"""Row check: whether a call computes each row by itself.
-
-One batch is computed whole and shared, with the same states and random numbers, which are put back afterwards. Outputs,
-states, losses and gradients are compared. What differs runs unsharded: exact, only not faster. An eager call is checked on
-its own batch; a compiled one, which has no values yet, on random ones of its types and shapes.
-"""
+"""Checks whether a call computes each row separately."""
 
 from __future__ import annotations
 
@@ -26,9 +21,9 @@ import tensorflow as tf
 from ..observe import Function, Observation
 from . import keras_versions
 from .calls import Batch, compute_shared, is_tensor
-from .checksums import DifferentDataError, words_of_difference
+from .checksums import DifferentDataError, describe_different_data
 from .context import NotByRowsError, sharing
-from .own_rows import keep_own_rows, own_rows_of
+from .own_rows import attach_own_rows, find_own_rows
 from .report import name_of
 
 #: How the names of methods begin that change a variable.
@@ -54,9 +49,10 @@ KERAS_OWN = {
 
 
 class Verdict:
-    """
+    """The result of the row check for a layer and a kind of batch.
+
     Attributes:
-        reason: why a call runs unsharded, or "". calls: since it was found.
+        reason: why the call runs unsharded, or "". calls: the number of calls since the check.
         other_sizes: see `Region`.
     """
 
@@ -69,13 +65,13 @@ class Verdict:
 _verdicts: WeakKeyDictionary[Any, dict[Any, Verdict]] = WeakKeyDictionary()
 
 
-def why_unshared(
+def find_unsharded_reason(
     call: Function, owner: Any, keras: Any, batch: Batch, args: Any, options: Any
 ) -> str:
-    """Why a call must run whole; "" where it can be shared.
+    """Return why a call must run unsharded, "" where it can be shared. Checks the call if there is no verdict yet.
 
     Raises:
-        RuntimeError: it computed each row by itself at first, and does not now.
+        RuntimeError: it computed each row separately at first, and does not any more.
     """
     known = _verdicts.setdefault(owner, {})
     found = known.get((batch.key, switch_attributes(owner, keras)))
@@ -103,7 +99,7 @@ def why_unshared(
 
 
 def switch_attributes(owner: Any, keras: Any) -> tuple[Any, ...]:
-    """The attributes on which a layer and its parts may depend: `trainable`, strings and booleans."""
+    """Return the attributes on which a layer and its parts may depend: `trainable`, strings and booleans."""
     if not isinstance(owner, keras.Layer):
         return ()
     return tuple(
@@ -113,7 +109,7 @@ def switch_attributes(owner: Any, keras: Any) -> tuple[Any, ...]:
 
 
 def explain_unsuited(owner: Any, keras: Any) -> str:
-    """Why a layer is not even tried."""
+    """Say why a layer cannot be shared, without calling it; "" if it may be."""
     if isinstance(owner, keras.Layer):
         if "float16" in keras.compute_dtypes(owner):
             return (
@@ -125,7 +121,7 @@ def explain_unsuited(owner: Any, keras: Any) -> str:
 
 
 def require_equal_weights(layer: Any) -> None:
-    """Make sure that the ranks have the same weights, up to what sums in no fixed order leave.
+    """Check that the ranks have equal weights, up to differences from sums in no fixed order.
 
     Raises:
         DifferentDataError: they do not, on all ranks.
@@ -135,22 +131,22 @@ def require_equal_weights(layer: Any) -> None:
         bits = functools.reduce(lambda seen, v: zlib.crc32(v.tobytes(), seen), values, 0)
         if len(set(hvd.allgather(np.array([bits], np.int64)).numpy())) == 1:
             return
-        sums = [[projected_sum(v), np.sum(np.abs(v.astype(np.float64)))] for v in values]
+        sums = [[project_sum(v), np.sum(np.abs(v.astype(np.float64)))] for v in values]
         every = hvd.allgather(np.array([sums], np.float64)).numpy()
     allowed = ROUNDING["float32"] * np.max(every[..., 1], 0)
     if np.any(np.abs(every[..., 0] - every[0, :, 0]) > allowed):
         raise DifferentDataError(
-            f"{words_of_difference('')} The weights of {name_of(layer)} differ."
+            f"{describe_different_data('')} The weights of {name_of(layer)} differ."
         )
 
 
-def projected_sum(value: Any) -> float:
-    """A number to which each entry of an array contributes otherwise."""
+def project_sum(value: Any) -> float:
+    """Return a weighted sum of an array's entries, with a different weight for each."""
     return float(np.sum(np.cos(0.7 * np.arange(value.size)) * value.astype(np.float64).ravel()))
 
 
 def build_layer(owner: Any, keras: Any, args: Any, options: Any) -> str:
-    """Make the weights of a layer, before anything is computed; why that is not possible, or ""."""
+    """Create a layer's weights before anything is computed; return why that is not possible, or ""."""
     not_yet = NOT_YET
     if tf.executing_eagerly():
         return not_yet
@@ -183,7 +179,7 @@ def check_call(
         keras.seed_by(seeds)
         with sharing.check_here():
             try:
-                found.append(compare_ways(call, owner, keras, batch, args, options))
+                found.append(compare_with_unsharded(call, owner, keras, batch, args, options))
             except NotByRowsError as error:
                 found.append(Verdict(str(error)))
             except Exception as error:
@@ -194,7 +190,7 @@ def check_call(
 
     # A thread of its own: no graph, tape or scope of the caller is there.
     thread = threading.Thread(target=run, name="row-check")
-    with contextlib.redirect_stdout(io.StringIO()), kept_draws(keras):
+    with contextlib.redirect_stdout(io.StringIO()), restoring_generators(keras):
         thread.start()
         thread.join()
     if lost:
@@ -202,7 +198,8 @@ def check_call(
     return found[0]
 
 
-def compare_ways(call: Function, owner: Any, keras: Any, batch: Batch, args: Any, options: Any) -> Verdict:  # fmt: skip
+def compare_with_unsharded(call: Function, owner: Any, keras: Any, batch: Batch, args: Any, options: Any) -> Verdict:  # fmt: skip
+    """Call both sharded and unsharded on sample batches, and compare the results."""
     others: set[int] = set()
     shared_before = sharing.has_shared
     for sample in sample_batches(call, owner, keras, batch, args, options):
@@ -222,7 +219,7 @@ def compare_ways(call: Function, owner: Any, keras: Any, batch: Batch, args: Any
         if isinstance(whole, Exception):
             return Verdict(f"it could not be checked ({first_line(whole)})")
         # What goes by a row's place would often come out right where rows are dealt in their order.
-        with sharing.deal_in(np.random.default_rng(rows).permutation(rows)):
+        with sharing.deal_rows_in_order(np.random.default_rng(rows).permutation(rows)):
             shared = observe_call(run_shared, owner, keras, sample_args, sample_options)
         sharing.has_shared = shared_before
         fails = isinstance(shared, Exception)
@@ -243,9 +240,10 @@ def compare_ways(call: Function, owner: Any, keras: Any, batch: Batch, args: Any
 def trace_refusal(
     call: Function, owner: Any, keras: Any, batch: Batch, args: Any, options: Any
 ) -> str:
-    """Why a compiled call cannot be shared, though it can with values; "" where it can.
+    """Return why a compiled call cannot be shared though it can eagerly; "" where it can.
 
-    It is traced in a graph that never runs: what a refused call has drawn or assigned before would stay in the caller's.
+    It is traced in a graph that never runs: random draws and assignments of a refused call would stay in the caller's
+    graph.
     """
     leaves = tf.nest.flatten((args, options))
     symbolic = [is_tensor(leaf) and is_symbolic(leaf) for leaf in leaves]
@@ -272,7 +270,7 @@ def trace_refusal(
 
 
 def static_rows(leaves: list[Any], batch: Batch) -> int | None:
-    """How many rows the arguments have, where that is known when they are traced."""
+    """Return the number of rows of the arguments, where it is known when they are traced."""
     divided = (leaf for leaf, has_rows in zip(leaves, batch.divided, strict=True) if has_rows)
     shapes = [tf.TensorShape(leaf.shape) for leaf in divided if is_tensor(leaf)]
     sizes = {shape[0] if shape.rank else None for shape in shapes}
@@ -284,10 +282,10 @@ def placeholder_like(tensor: Any, keras: Any) -> Any:
     mask = keras.mask_of(tensor)
     if mask is not None:
         keras.set_mask(made, tf.compat.v1.placeholder(mask.dtype, mask.shape))
-    own = own_rows_of(tensor)
+    own = find_own_rows(tensor)
     if own is not None:
         values = tf.compat.v1.placeholder(own.values.dtype, own.values.shape)
-        keep_own_rows(made, values, own.rows)
+        attach_own_rows(made, values, own.rows)
     return made
 
 
@@ -316,7 +314,7 @@ def rounding_tolerance(owner: Any, keras: Any) -> float:
 def sample_batches(
     call: Function, owner: Any, keras: Any, batch: Batch, args: Any, options: Any
 ) -> Iterator[tuple[int, Any, Any]]:
-    """Batches with values: the call's own, or random ones on which it computes."""
+    """Yield batches with values: the call's own, or random ones."""
     leaves = tf.nest.flatten((args, options))
     symbolic = [is_tensor(leaf) and is_symbolic(leaf) for leaf in leaves]
     if not any(symbolic):
@@ -400,7 +398,7 @@ class Observed:
 def observe_call(
     run: Function, owner: Any, keras: Any, args: Any, options: Any
 ) -> Observed | Exception:
-    """The observed results of a call; its states are restored."""
+    """Run a call, return its results and state changes, and restore its state."""
     seen = Observed()
     leaves = tf.nest.flatten((args, options))
     inputs = [leaf for leaf in leaves if isinstance(leaf, tf.Tensor) and leaf.dtype.is_floating]
@@ -430,7 +428,7 @@ def observe_call(
 
 
 def project_rows(y: Any) -> Any:
-    """A number to which each entry of a tensor contributes otherwise, by weights for rows and for what is in them."""
+    """Return a weighted sum of each row of a tensor, with different weights for rows and entries."""
     y = tf.cast(y, tf.float32)
     if y.shape.rank == 0:
         return y
@@ -450,7 +448,7 @@ WORDS = {
 
 
 def first_difference(whole: Observed, shared: Observed, rounding: float) -> str:
-    """The first difference between the two calls, in words; "" where they are equal."""
+    """Describe the first difference between two calls; "" where they are equal."""
     for name in WORDS:
         one, two = whole.parts.get(name, []), shared.parts.get(name, [])
         if len(one) != len(two):
@@ -487,8 +485,8 @@ def is_equal(a: Any, b: Any, rounding: float, scale: float) -> bool:
 # What it changes
 
 
-class Changed:
-    """Variables and attributes that a call changes, with what they were."""
+class StateChanges:
+    """The variables and attributes that a call changes, with their earlier values."""
 
     def __init__(self, owner: Any, keras: Any) -> None:
         self.before: dict[int, tuple[Any, Any]] = {}
@@ -507,7 +505,7 @@ class Changed:
         return [variable for variable, _ in self.before.values()]
 
     def changed_attributes(self) -> list[Any]:
-        """The tensors and numbers that layers have now, and had not before."""
+        """Return the tensors and numbers that layers have now, and did not have before."""
         found = []
         for layer, before, inside in self.layers:
             for name, value in vars(layer).items():
@@ -576,9 +574,9 @@ def plain_values(value: Any) -> list[Any]:
 
 
 @contextlib.contextmanager
-def restoring_state(owner: Any, keras: Any) -> Iterator[Changed]:
-    """Put back what the block changes of variables, layers and random numbers."""
-    changed = Changed(owner, keras)
+def restoring_state(owner: Any, keras: Any) -> Iterator[StateChanges]:
+    """Restore the variables, layers and random generators that the block changes."""
+    changed = StateChanges(owner, keras)
 
     def write_noted(write: Function, variable: Any, *args: Any, **options: Any) -> Any:
         changed.note_variable(variable)
@@ -595,7 +593,7 @@ def restoring_state(owner: Any, keras: Any) -> Iterator[Changed]:
     observation.observe(tf.random.Generator, "_prepare_key_counter", draw_noted)
     sharing.draws = 0
     try:
-        with kept_draws(keras):
+        with restoring_generators(keras):
             yield changed
     finally:
         observation.end()
@@ -603,8 +601,8 @@ def restoring_state(owner: Any, keras: Any) -> Iterator[Changed]:
 
 
 @contextlib.contextmanager
-def kept_draws(keras: Any) -> Iterator[None]:
-    """Put back the generators of Python, NumPy, TensorFlow and Keras."""
+def restoring_generators(keras: Any) -> Iterator[None]:
+    """Restore the random generators of Python, NumPy, TensorFlow and Keras after the block."""
     numpy = np.random.get_state()
     others = (keras_versions.eager_generator(), keras.seed_generator())
     found = [draws for draws in (random, *others) if draws is not None]

@@ -27,10 +27,10 @@ from ..observe import Function
 from . import dataset_stages as stages
 from . import keras_versions, report
 from .calls import in_dataset, is_number
-from .checksums import Checksum, bits_of_tensors, call_site
+from .checksums import Checksum, call_site, hash_tensors
 from .context import sharing
-from .own_rows import has_large_rows, note_read_rows
-from .split_gather import gather_values, own_index
+from .own_rows import attach_read_rows, has_large_rows
+from .split_gather import gather_values, list_padded_rows
 
 #: How many batches are computed in both ways.
 COMPARED = 3
@@ -51,12 +51,12 @@ _sharded: weakref.WeakKeyDictionary[Any, ShardedDataset | None] = weakref.WeakKe
 
 @dataclass(frozen=True)
 class Mapped:
-    """A dataset as a source, and what its maps compute of each row by itself.
+    """A dataset as a source and the row-wise function of its maps.
 
     Attributes:
-        function: from the source's tensors to those of the dataset; None where nothing is computed.
-        calls: how many rows are computed at a time; None for one after another.
-        codes: of the Python functions. random: those of them that draw random numbers.
+        function: from the source's tensors to those of the dataset; None where there is no map.
+        calls: how many rows are computed in parallel; None for one after another.
+        codes: the code objects of the Python functions. random: those of functions that draw random numbers.
     """
 
     source: Any
@@ -71,8 +71,8 @@ class Pipeline:
     """A dataset of batches that can be sharded.
 
     Attributes:
-        rows: what gives the rows. size: of a batch. drop_remainder: the last one is left out where it has fewer rows.
-        after: the stages behind `batch`, in their order. whole: the dataset itself.
+        rows: the source and maps of the rows. size: of a batch. drop_remainder: drop the last batch if it is smaller.
+        after: the stages after `batch`, in order. whole: the dataset itself.
     """
 
     rows: Mapped
@@ -82,10 +82,10 @@ class Pipeline:
     whole: Any
 
     def own_batches(self, source: Any) -> Any:
-        """A dataset of this rank's rows of each batch, the number of rows of the whole batch, and its checksum.
+        """Make a dataset of this rank's rows of each batch, with the number of rows of the full batch, and its checksum.
 
         Args:
-            source: gives elements like those of the pipeline's own.
+            source: yields elements like those of the pipeline's source.
         """
         function = self.rows.function
         assert function is not None
@@ -93,8 +93,8 @@ class Pipeline:
         def deal_rows(*element: Any) -> Any:
             flat = tf.nest.flatten(element)
             rows = tf.shape(flat[0])[0]
-            own = [tf.gather(part, own_index(rows)) for part in flat]
-            notes = tf.tile([[rows, bits_of_tensors(flat)]], [tf.shape(own[0])[0], 1])
+            own = [tf.gather(part, list_padded_rows(rows)) for part in flat]
+            notes = tf.tile([[rows, hash_tensors(flat)]], [tf.shape(own[0])[0], 1])
             return (*own, notes)
 
         def compute_rows(*parts: Any) -> Any:
@@ -108,10 +108,10 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class ShardedDataset:
-    """A dataset that gives this rank's rows.
+    """A dataset that yields this rank's rows.
 
     Attributes:
-        own: the dataset. spec: of the elements of the one that it stands for.
+        own: the dataset. spec: of the elements of the unsharded dataset.
     """
 
     own: Any
@@ -121,9 +121,9 @@ class ShardedDataset:
         return ShardedIterator(iterator_of(self.own), self.spec)
 
 
-def iterate(iterator_of: Function, dataset: Any) -> Any:
-    """An iterator of a dataset, which computes own rows where that pays."""
-    if not may_shard():
+def make_iterator(iterator_of: Function, dataset: Any) -> Any:
+    """Make an iterator over a dataset, which computes only own rows where that saves time."""
+    if not is_sharding_possible():
         return iterator_of(dataset)
     if dataset not in _sharded:
         _sharded[dataset] = shard_dataset(dataset)
@@ -131,8 +131,8 @@ def iterate(iterator_of: Function, dataset: Any) -> Any:
     return iterator_of(dataset) if found is None else found.iterate_sharded()
 
 
-def may_shard() -> bool:
-    """Whether all ranks make an iterator here, at the same time."""
+def is_sharding_possible() -> bool:
+    """Whether all ranks create an iterator here at the same time."""
     free = sharing.in_charge and sharing.region is None and not sharing.whole
     if not free or sharing.checking or sharing.rank_zero_reads:
         return False
@@ -140,9 +140,9 @@ def may_shard() -> bool:
 
 
 def shard_dataset(dataset: Any) -> ShardedDataset | None:
-    """The dataset of own rows that stands for one of whole batches; None where that does not pay or cannot be."""
+    """Return the sharded version of a dataset of full batches; None where it is impossible or saves no time."""
     pipeline = parse_pipeline(dataset)
-    sample = None if pipeline is None else sample_of(pipeline.rows.source)
+    sample = None if pipeline is None else sample_source(pipeline.rows.source)
     if pipeline is None or sample is None:
         return None
     key = (pipeline.rows.codes, pipeline.size, str(dataset.element_spec))
@@ -173,7 +173,7 @@ def parse_pipeline(dataset: Any) -> Pipeline | None:
     if not ordered or dataset.options().deterministic is False:
         return None
     (unbatched,) = stages.inputs_of(stage)
-    rows = mapped_rows(unbatched)
+    rows = split_maps(unbatched)
     if (
         rows.function is None
         or not has_fixed_row_shapes(rows.source)
@@ -184,7 +184,7 @@ def parse_pipeline(dataset: Any) -> Pipeline | None:
 
 
 def is_cache_in_memory(dataset: Any) -> bool:
-    """Whether a stage keeps elements in memory; a file would be read by later programs, which want whole batches."""
+    """Whether a stage caches elements in memory. Later programs would read a cache file, and need full batches."""
     return stages.kind_of(dataset) == "Cache" and not stages.parameter_of(dataset, "filename")
 
 
@@ -202,18 +202,18 @@ def has_numeric_batches(dataset: Any) -> bool:
     return all(isinstance(p, tf.TensorSpec) and p.shape.rank and is_number(p) for p in parts)
 
 
-def mapped_rows(dataset: Any) -> Mapped:
-    """A dataset as a source and the pure maps behind it."""
+def split_maps(dataset: Any) -> Mapped:
+    """Split a dataset into a source and the pure maps after it."""
     kind = stages.kind_of(dataset)
     if kind in stages.UNCHANGED:
         (before,) = stages.inputs_of(dataset)
-        rows = mapped_rows(before)
+        rows = split_maps(before)
         if rows.function is None:
             return Mapped(dataset)
         source = stages.repeat_stage(dataset, rows.source)
         return replace(rows, source=source)
     if kind == "Zip":
-        return zipped_rows(dataset)
+        return split_zipped_maps(dataset)
     if kind not in stages.MAPS:
         return Mapped(dataset)
     function = stages.function_of(dataset)
@@ -225,20 +225,20 @@ def mapped_rows(dataset: Any) -> Mapped:
     if draws:
         function = stages.retrace_with_seed(dataset, sharing.rank)
     (before,) = stages.inputs_of(dataset)
-    rows = mapped_rows(before)
+    rows = split_maps(before)
 
     def computed(flat: list[Any]) -> list[Any]:
         found = function(*(flat if rows.function is None else rows.function(flat)))
         return list(tf.nest.flatten(found, expand_composites=True))
 
-    calls = most_calls([rows.calls, getattr(dataset, "_num_parallel_calls", None)])
+    calls = choose_parallel_calls([rows.calls, getattr(dataset, "_num_parallel_calls", None)])
     random = (*rows.random, code) if draws else rows.random
     return Mapped(rows.source, computed, calls, (*rows.codes, code), random)
 
 
-def zipped_rows(dataset: Any) -> Mapped:
-    """Datasets side by side, as their sources side by side and all that is computed of them."""
-    parts = [mapped_rows(part) for part in stages.inputs_of(dataset)]
+def split_zipped_maps(dataset: Any) -> Mapped:
+    """Split zipped datasets into their zipped sources and the maps of all of them."""
+    parts = [split_maps(part) for part in stages.inputs_of(dataset)]
     if all(part.function is None for part in parts):
         return Mapped(dataset)
     counts = [len(tf.nest.flatten(part.source.element_spec, expand_composites=True)) for part in parts]  # fmt: skip
@@ -255,28 +255,31 @@ def zipped_rows(dataset: Any) -> Mapped:
         tuple(code for part in parts for code in found)
         for found in ([part.codes for part in parts], [part.random for part in parts])
     )
-    return Mapped(source, computed, most_calls([part.calls for part in parts]), codes, random)
+    return Mapped(
+        source, computed, choose_parallel_calls([part.calls for part in parts]), codes, random
+    )
 
 
-def most_calls(calls: list[Any]) -> Any:
-    """How many rows to compute at a time where stages say different numbers."""
+def choose_parallel_calls(calls: list[Any]) -> Any:
+    """Return how many rows to compute in parallel, where stages give different numbers."""
     numbers = [int(tf.get_static_value(c)) for c in calls if c is not None]
     if not numbers:
         return None
     return tf.data.AUTOTUNE if tf.data.AUTOTUNE in numbers else max(numbers)
 
 
-def sample_of(source: Any) -> Any:
-    """A dataset of rows like a source's, which can be read without changing what the source gives; None where none can.
+def sample_source(source: Any) -> Any:
+    """Return a dataset of rows like the source's that can be read without side effects on the source; None where there is
+    none.
 
-    To read a shuffled dataset changes its order the next time, and to read a generator runs it.
+    Reading a shuffled dataset changes its next order, and reading a generator runs it.
     """
     kind = stages.kind_of(source)
     if kind in (*stages.UNCHANGED, "Shuffle", "Cache"):
         (before,) = stages.inputs_of(source)
-        return sample_of(before)
+        return sample_source(before)
     if kind == "Zip":
-        parts = [sample_of(part) for part in stages.inputs_of(source)]
+        parts = [sample_source(part) for part in stages.inputs_of(source)]
         if any(part is None for part in parts):
             return None
         return stages.zip_like(source, parts)
@@ -287,7 +290,7 @@ def sample_of(source: Any) -> Any:
 
 
 def pays_off(pipeline: Pipeline, sample: Any) -> bool:
-    """Whether sharding gives the same batches in less time; the same answer on all ranks.
+    """Whether sharding yields the same batches in less time; the answer is equal on all ranks.
 
     Args:
         sample: rows like those of the pipeline's source.
@@ -305,7 +308,7 @@ def pays_off(pipeline: Pipeline, sample: Any) -> bool:
         return False
     own = pipeline.own_batches(sample).with_options(options)
     own_seconds, own_batches = read_all(ShardedDataset(own, plain.element_spec).iterate_sharded())
-    same = bool(pipeline.rows.random) or same_batches(batches, own_batches)
+    same = bool(pipeline.rows.random) or are_batches_equal(batches, own_batches)
     own_seconds, different = mean_of_ranks(own_seconds, not same)
     if different:
         report.report_line(
@@ -327,14 +330,15 @@ def pays_off(pipeline: Pipeline, sample: Any) -> bool:
 
 
 def iterator_of(dataset: Any) -> Any:
-    """TensorFlow's own iterator over a dataset."""
+    """Make TensorFlow's own iterator over a dataset."""
     return keras_versions.iterator_class()(dataset)
 
 
 def read_all(iterator: Iterator[Any]) -> tuple[float, list[Any]]:
-    """The CPU seconds of all threads for a batch of an iterator after the first, and all batches; none where it fails.
+    """Read all batches; return the CPU seconds of all threads for a batch after the first, and the batches. Empty on
+    failure.
 
-    The first waits for what is prepared once. Other programs on the machine change the time on the clock.
+    The first batch includes one-time preparations. CPU seconds do not depend on other programs on the machine.
     """
     found, times = [], []
     try:
@@ -346,8 +350,8 @@ def read_all(iterator: Iterator[Any]) -> tuple[float, list[Any]]:
     return (times[-1] - times[0]) / max(len(times) - 1, 1) if times else 0.0, found
 
 
-def same_batches(one: list[Any], other: list[Any]) -> bool:
-    """Whether batches have the same values, bit by bit."""
+def are_batches_equal(one: list[Any], other: list[Any]) -> bool:
+    """Whether batches have bitwise equal values."""
     return list(map(bits_of, one)) == list(map(bits_of, other))
 
 
@@ -361,7 +365,7 @@ def mean_of_ranks(*numbers: float) -> list[float]:
 
 
 def report_impure(code: Any, operations: set[str]) -> None:
-    """Say once of a map why it stays whole, where it draws random numbers or calls Python."""
+    """Report once why every rank computes a map for all rows: it draws random numbers or calls Python."""
     name = names_of((code,))
     if any("PyFunc" in operation for operation in operations):
         report.report_once(f"every rank computes all rows of {name}, because it calls Python.")
@@ -374,16 +378,16 @@ def report_impure(code: Any, operations: set[str]) -> None:
 
 
 def names_of(codes: tuple[Any, ...]) -> str:
-    """The functions of maps, as a user knows them."""
+    """Return the names of maps' functions, as the user knows them."""
     names = dict.fromkeys(getattr(code, "co_name", "a map") for code in codes)
     return ", ".join(f"`{name.replace('<lambda>', 'lambda')}`" for name in names)
 
 
 class ShardedIterator(keras_versions.iterator_class()):  # type: ignore[misc] # a class of TensorFlow's
-    """An iterator over whole batches, which reads own rows and gathers those of the others.
+    """An iterator over full batches that reads own rows and gathers those of the others.
 
     Args:
-        own: an iterator over own rows. spec: of whole batches.
+        own: an iterator over own rows. spec: of full batches.
     """
 
     def __init__(self, own: Any, spec: Any) -> None:
@@ -414,7 +418,7 @@ class ShardedIterator(keras_versions.iterator_class()):  # type: ignore[misc] # 
 
 
 class ShardedIteratorSpec(tf.TypeSpec):  # type: ignore[misc] # a class of TensorFlow's
-    """The type of a `ShardedIterator`, by which compiled functions know it."""
+    """The type of a `ShardedIterator`, by which compiled functions identify it."""
 
     def __init__(self, spec: Any, own_spec: Any) -> None:
         self._spec, self._own_spec = spec, own_spec
@@ -439,7 +443,7 @@ class ShardedIteratorSpec(tf.TypeSpec):  # type: ignore[misc] # a class of Tenso
 
 
 def gather_batch(own: Any, spec: Any) -> Any:
-    """The whole batch, of each rank's own rows.
+    """Gather the full batch from each rank's own rows.
 
     Args:
         own: an element of `Pipeline.own_batches`. spec: of the batch.
@@ -464,15 +468,15 @@ def gather_batch(own: Any, spec: Any) -> Any:
 
 
 def gather_separately(part: Any, rows: Any) -> Any:
-    """The rows of all ranks of an input, which are not sent where a compiled step reads own rows only."""
+    """Gather an input's rows from all ranks, in a message that a compiled step omits if it reads only own rows."""
     whole = gather_values(part, rows)
     if not tf.executing_eagerly() and has_large_rows(part):
-        note_read_rows(whole, part, rows)
+        attach_read_rows(whole, part, rows)
     return whole
 
 
 def gather_together(parts: list[Any], rows: Any, checksum: Checksum | None) -> list[Any]:
-    """The rows of all ranks of some tensors, whose rows have known shapes, in one message."""
+    """Gather the rows of several tensors with known row shapes in one message."""
     sent = [tf.cast(part, tf.uint8) if part.dtype == tf.bool else part for part in parts]
     widths = [part.shape[1:].num_elements() * part.dtype.size for part in sent]
     own = tf.shape(parts[0])[0]

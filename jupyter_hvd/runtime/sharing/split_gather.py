@@ -21,17 +21,17 @@ SENT = (tf.uint8, tf.int8, tf.uint16, tf.int16, tf.int32, tf.int64, tf.float16, 
 SENT_AS = {tf.bool: tf.uint8, tf.bfloat16: tf.int16, tf.uint32: tf.int32, tf.uint64: tf.int64}
 
 
-def own_places(rows: Any) -> Any:
-    """Where this rank's rows are in the batch; the last one is past its end where other ranks have a row more."""
+def list_own_rows(rows: Any) -> Any:
+    """Return the row numbers of this rank in the batch. The last one is past the end where other ranks have a row more."""
     own = (rows + sharing.size - 1) // sharing.size
     return sharing.rank + sharing.size * (
         np.arange(own) if isinstance(rows, int) else tf.range(own)
     )
 
 
-def own_index(rows: Any) -> Any:
-    """The rows of this rank; where it has one less than others, its last one twice."""
-    places = own_places(rows)
+def list_padded_rows(rows: Any) -> Any:
+    """Return the row numbers of this rank; the last one is repeated where other ranks have a row more."""
+    places = list_own_rows(rows)
     choose = np.where if isinstance(rows, int) else tf.where
     before = choose(places >= sharing.size, places - sharing.size, rows - 1)
     places = choose(places < rows, places, before)
@@ -41,36 +41,36 @@ def own_index(rows: Any) -> Any:
 
 
 def is_padded(rows: Any) -> bool:
-    """Whether some rank may have a row twice."""
+    """Whether some rank may have a repeated row."""
     return not isinstance(rows, int) or rows % sharing.size != 0
 
 
 def real_rows(rows: Any) -> Any:
-    """For each row of this rank, whether it is one of its own and no repetition."""
-    return tf.convert_to_tensor(own_places(rows) < rows)
+    """Return, for each row of this rank, whether it is no repetition."""
+    return tf.convert_to_tensor(list_own_rows(rows) < rows)
 
 
 def split_rows(x: Any, rows: Any) -> Any:
-    """This rank's rows of a tensor."""
+    """Return this rank's rows of a tensor."""
     if not has_gradient(x.dtype):
-        return tf.gather(x, own_index(rows))
+        return tf.gather(x, list_padded_rows(rows))
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def forward(x: Any) -> Any:
         def backward(g: Any) -> Any:
             return gather_rows(tf.convert_to_tensor(g), rows) / cast_number(sharing.size, g.dtype)
 
-        return tf.gather(x, own_index(rows)), backward
+        return tf.gather(x, list_padded_rows(rows)), backward
 
     return forward(x)
 
 
-def split_zero(x: Any, rows: Any, factor: int = 1) -> Any:
-    """This rank's rows of a gradient times a factor, zero where a row is repeated."""
+def split_gradient(x: Any, rows: Any, factor: int = 1) -> Any:
+    """Return this rank's rows of a gradient times a factor, with zeros for repeated rows."""
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def forward(x: Any) -> Any:
-        own = tf.gather(x, own_index(rows))
+        own = tf.gather(x, list_padded_rows(rows))
         if is_padded(rows):
             real = tf.cast(real_rows(rows), x.dtype) * cast_number(factor, x.dtype)
             own *= tf.reshape(real, [-1] + [1] * (len(x.shape) - 1))
@@ -88,10 +88,10 @@ def split_zero(x: Any, rows: Any, factor: int = 1) -> Any:
 
 
 def gather_rows(y: Any, rows: Any, checksum: Checksum | None = None) -> Any:
-    """The rows of all ranks in their order.
+    """Gather the rows of all ranks, in order.
 
     Args:
-        checksum: of what all ranks have computed this from; it is sent along and compared.
+        checksum: of the inputs of this computation, which must be equal on all ranks; it is sent along and compared.
 
     Raises:
         NotByRowsError: Horovod cannot send such a tensor.
@@ -102,7 +102,7 @@ def gather_rows(y: Any, rows: Any, checksum: Checksum | None = None) -> Any:
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def forward(y: Any) -> Any:
         def backward(g: Any) -> Any:
-            return split_zero(tf.convert_to_tensor(g), rows, factor=sharing.size)
+            return split_gradient(tf.convert_to_tensor(g), rows, factor=sharing.size)
 
         return gather_values(y, rows, checksum), backward
 
@@ -141,7 +141,7 @@ def gather_values(y: Any, rows: Any, checksum: Checksum | None = None) -> Any:
 
 
 def replicate_tensor(x: Any) -> Any:
-    """A tensor that all ranks use whole: its gradient is the mean of theirs."""
+    """Return a tensor that all ranks use in full, whose gradient is the mean of theirs."""
     if not has_gradient(x.dtype):
         return x
 
@@ -153,7 +153,7 @@ def replicate_tensor(x: Any) -> Any:
 
 
 def mean_over_ranks(x: Any) -> Any:
-    """The mean of a tensor over the ranks; its derivative is the same."""
+    """Return the mean of a tensor over the ranks; the derivative is the same operation."""
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def forward(x: Any) -> Any:
@@ -163,17 +163,17 @@ def mean_over_ranks(x: Any) -> Any:
 
 
 def gather_statistic(t: Any) -> Any:
-    """A statistic of each rank's own rows within a shared call, stacked, on all ranks."""
+    """Stack a statistic of each rank's own rows, on all ranks."""
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def forward(t: Any) -> Any:
-        return hvd.allgather(t[None]), own_of_sum
+        return hvd.allgather(t[None]), sum_and_select
 
     return forward(t)
 
 
-def own_of_sum(g: Any) -> Any:
-    """The derivative of `gather_statistic`, and the other way round."""
+def sum_and_select(g: Any) -> Any:
+    """Sum over the ranks and select this rank's part: the derivative of `gather_statistic`, and vice versa."""
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def forward(g: Any) -> Any:

@@ -47,7 +47,7 @@ def start_shared(guard: bool = True, data: str = "each") -> None:
 
 
 def work_on_a_copy() -> Callable[[], None]:
-    """Go to a copy of the working folder, which is removed when the process ends; what brings it up to date."""
+    """Change to a copy of the working folder, which is removed at exit; return a function that updates it."""
     from .working_copy import renew_copy, work_on_copy
 
     source, folder = Path.cwd(), Path(tempfile.mkdtemp(prefix="jupyter-hvd-files-")).resolve()
@@ -58,7 +58,7 @@ def work_on_a_copy() -> Callable[[], None]:
 
 
 def print_nothing(rank: int) -> None:
-    """Discard what this process prints, for rank 0 prints the same; an error that ends it is still reported."""
+    """Discard the output of this process, since rank 0 prints the same; an error that ends it is still reported."""
     nowhere = open(os.devnull, "w")  # noqa: SIM115, PTH123 — for as long as the process lives
     sys.stdout.flush()
     os.dup2(nowhere.fileno(), 1)

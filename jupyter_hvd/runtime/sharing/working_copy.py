@@ -46,8 +46,8 @@ def copy_folder(source: Path, target: Path, without: Path, before: Path | None =
     """Make a working copy of a folder.
 
     Args:
-        without: a folder that is left out, with all in it.
-        before: an earlier copy. Files that are the same in it are taken over; it is of no use afterwards.
+        without: a folder to leave out, with its contents.
+        before: an earlier copy, whose unchanged files are moved to the new one; it is unusable afterwards.
     """
     left = {False: TOTAL, True: ALL_MODELS}
 
@@ -81,11 +81,11 @@ def copy_folder(source: Path, target: Path, without: Path, before: Path | None =
 
 
 def work_on_copy(copy: Path, without: Path) -> None:
-    """Make a working copy of the working folder, and go there.
+    """Make a working copy of the working folder, and change to it.
 
     Args:
-        copy: where it is made.
-        without: a folder that is left out, with all in it.
+        copy: the path of the copy.
+        without: a folder to leave out, with its contents.
     """
     copy_folder(Path.cwd(), copy, without)
     os.chdir(copy)
@@ -93,7 +93,7 @@ def work_on_copy(copy: Path, without: Path) -> None:
 
 
 def renew_copy(source: Path, target: Path, without: Path) -> None:
-    """Bring a working copy up to date, in which this process works; what only the copy has is removed."""
+    """Update the working copy in which this process works; files that only the copy has are removed."""
     here = Path.cwd()
     before = target.with_name(f"{target.name}-before")
     target.rename(before)
@@ -104,7 +104,7 @@ def renew_copy(source: Path, target: Path, without: Path) -> None:
 
 
 def is_same_file(path: Path, copy: Path) -> bool:
-    """Whether neither a file nor its copy was written since it was copied."""
+    """Whether neither the file nor its copy was written since it was copied."""
     if copy.is_symlink() or not copy.is_file():
         return False
     one, other = path.stat(), copy.stat()
@@ -112,9 +112,7 @@ def is_same_file(path: Path, copy: Path) -> bool:
 
 
 def should_link(folder: Path) -> bool:
-    """Whether ranks share this folder by a symbolic link instead of copying it: caches, environments, and folders of more than
-    `ENTRIES` entries.
-    """
+    """Whether ranks share a folder by a symbolic link instead of a copy: caches, environments, and very large folders."""
     if folder.name in LINKED:
         return True
     inside = [entry.name for entry in os.scandir(folder)]
@@ -126,7 +124,7 @@ def is_saved_model(name: str) -> bool:
 
 
 class Unlinker:
-    """Replaces links of a working copy before the program writes through them, by Python's audit events."""
+    """Replaces links in a working copy by copies before the program writes through them, with Python's audit events."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -146,7 +144,7 @@ class Unlinker:
                 )
 
     def _unlink_path(self, path: Any, truncated: bool) -> None:
-        """Replace the links on a path by what they stand for; an error is the program's own to meet."""
+        """Replace the links on a path by copies; errors are left to the program's own call."""
         self._busy = True
         try:
             with suppress(OSError, TypeError, ValueError):
@@ -156,17 +154,17 @@ class Unlinker:
 
 
 def parent_folder(path: Any) -> Any:
-    """The folder of a path, as an audit event has it."""
+    """Return the folder of a path in an audit event."""
     if not isinstance(path, str | bytes | os.PathLike):
         return path
     return os.path.dirname(os.path.abspath(os.fsdecode(path)))  # noqa: PTH100, PTH120
 
 
 def unlink_path(path: Path, folder: Path, truncated: bool) -> None:
-    """Replace each link on the way from a folder to a path.
+    """Replace each link between a folder and a path by a copy.
 
     Args:
-        truncated: what the last link stands for is to be emptied.
+        truncated: the last link's target will be truncated, so that its contents need not be copied.
     """
     if not path.is_relative_to(folder):
         return
