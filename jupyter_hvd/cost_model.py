@@ -20,7 +20,9 @@ FUSED = 128 * 2**20
 
 @dataclass(frozen=True)
 class Link:
-    """What lies between two ranks: `bandwidth` in bytes a second and direction, `latency` of a message in seconds."""
+    """A connection between two ranks: `bandwidth` in bytes per second in each direction, and `latency` of a message in
+    seconds.
+    """
 
     bandwidth: float
     latency: float
@@ -41,7 +43,7 @@ LINKS = {
 
 @dataclass(frozen=True)
 class SingleProcessStep:
-    """A step of one process: its seconds, those of all `cores` together, and the bytes of its gradients."""
+    """A step of one process: its seconds, its CPU seconds on all `cores` together, and the bytes of its gradients."""
 
     seconds: float
     cpu_seconds: float
@@ -50,14 +52,17 @@ class SingleProcessStep:
 
 
 def batches_per_step(ranks: int, batch: Batch) -> int:
-    """Of how many batches of one process a step of all ranks is."""
+    """Return the number of one process's batches in a step of all ranks."""
     return 1 if batch == "global" else ranks
 
 
 def message_seconds(ranks: int, size: int, link: Link) -> float:
-    """The time that the messages of a step take: outputs are gathered, then gradients of `size` bytes averaged, in rings.
+    """Estimate the time of a step's messages: outputs are gathered, then gradients of `size` bytes are averaged, in
+    rings.
 
-    The bytes of outputs are left out: they are few beside the gradients unless a row is large, and then they are not gathered.
+    The bytes of outputs are neglected: they are few compared to the gradients, unless a row is large, and such outputs
+    are
+    not gathered.
     """
     messages = 2 * (ranks - 1)
     averaging = messages * (size / ranks / link.bandwidth + ceil(size / FUSED) * link.latency)
@@ -67,11 +72,11 @@ def message_seconds(ranks: int, size: int, link: Link) -> float:
 def step_seconds(
     alone: SingleProcessStep, ranks: int, batch: Batch, link: Link, here: bool = False
 ) -> float:
-    """The time of a step on some ranks.
+    """Estimate the time of a step on some ranks.
 
     Args:
-        here: they share the cores of the machine on which one process was timed, evenly where they want more than it has;
-            else each has such cores, or a GPU, of its own.
+        here: the ranks share the cores of the machine on which one process was timed, equally if there are too few; otherwise
+            each has as many cores, or a GPU, of its own.
     """
     share = batches_per_step(ranks, batch) / ranks
     computing = share * alone.seconds
@@ -81,5 +86,5 @@ def step_seconds(
 
 
 def speed_up(alone: SingleProcessStep, step: float, ranks: int, batch: Batch) -> float:
-    """How many times as many examples the ranks train on in the same time as one process."""
+    """Return the factor by which all ranks train on more examples per second than one process."""
     return batches_per_step(ranks, batch) * alone.seconds / step

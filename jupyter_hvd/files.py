@@ -14,7 +14,7 @@ class UnusableInputError(Exception):
 
 
 def cache_folder() -> Path:
-    """Where what took long to make is kept; JUPYTER_HVD_CACHE moves it. It need not be there."""
+    """Return the folder for results that are slow to compute; JUPYTER_HVD_CACHE sets it. It may not exist."""
     own = os.environ.get("JUPYTER_HVD_CACHE")
     if own:
         return Path(own)
@@ -27,9 +27,10 @@ def is_notebook(path: Path) -> bool:
 
 
 def read_bytes(path: Path) -> bytes:
-    """
+    """Read a file.
+
     Raises:
-        UnusableInputError: there is no such file, or it cannot be read.
+        UnusableInputError: it does not exist, or cannot be read.
     """
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
@@ -46,12 +47,12 @@ def read_bytes(path: Path) -> bytes:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that at every moment either the old or the new one is there, whole.
+    """Write a file so that at any time either the old or the new contents are complete.
 
-    A link stays one: what it leads to is written.
+    A link stays a link, and its target is written.
 
     Raises:
-        UnusableInputError: the place cannot be written, or is a device or the like.
+        UnusableInputError: the path cannot be written, or is a device or the like.
     """
     temporary = None
     try:
@@ -74,7 +75,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def _file_mode(path: Path) -> int:
-    """The mode of the file to be replaced, or what a new file gets here."""
+    """Return the mode of the file to be replaced, or the default mode of a new file."""
     with suppress(OSError):
         return path.stat().st_mode & 0o7777
     umask = os.umask(0)

@@ -19,20 +19,20 @@ REMOVED_VALUES: Mapping[tuple[str, str], str] = {
 
 
 def removed_option(name: str) -> str:
-    """What to use instead of an option that was removed; "" for any other name, with hyphens or underscores."""
+    """Return what to use instead of a removed option; "" for any other name, with hyphens or underscores."""
     option = name.replace("_", "-")
     advice = REMOVED_OPTIONS.get(option)
     return f"{option} was removed: {advice}" if advice else ""
 
 
 def removed_value(name: str, value: Any) -> str:
-    """What to use instead of a value that an option does not take any more; "" for any other value."""
+    """Return what to use instead of a value that an option no longer accepts; "" for any other value."""
     advice = REMOVED_VALUES.get((name, value)) if isinstance(value, str) else None
     return f"{value} was removed: {advice}" if advice else ""
 
 
 def removed_words(words: Sequence[str]) -> str:
-    """What to use instead of the first removed option or value on a command line; "" if there is none."""
+    """Return what to use instead of the first removed option or value on a command line; "" for none."""
     for word, following in zip(words, [*words, ""][1:], strict=True):
         if not word.startswith("--"):
             continue

@@ -31,10 +31,10 @@ DEEP_KEY = re.compile(
 
 
 class OptionError(ValueError):
-    """A value that an option does not take.
+    """Raised for a value that an option does not accept.
 
     Attributes:
-        name: the option's. problem: what is wrong with the value, for the user.
+        name: of the option. problem: what is wrong with the value, for the user.
     """
 
     def __init__(self, name: str, problem: str) -> None:
@@ -43,13 +43,13 @@ class OptionError(ValueError):
 
 
 def settings_near(path: Path, options: type) -> dict[str, Any]:
-    """The settings for a file, from its folder or the nearest above that has a `pyproject.toml`.
+    """Read the settings for a file, from the nearest `pyproject.toml` in its folder or above.
 
     Args:
-        options: the dataclass of the options that there are; making one checks the values.
+        options: the dataclass of the options; constructing it checks the values.
 
     Raises:
-        UnusableInputError: the file is no TOML, or has a setting that there is none of, or of another kind.
+        UnusableInputError: the file is not TOML, or has an unknown setting, or one of a wrong type.
     """
     for folder in project_folders(path):
         file = folder / "pyproject.toml"
@@ -59,13 +59,13 @@ def settings_near(path: Path, options: type) -> dict[str, Any]:
 
 
 def notebook_settings(path: Path, options: type) -> dict[str, Any]:
-    """The options that a notebook keeps in its metadata; none of what is no notebook, or cannot be read as one.
+    """Read the options in a notebook's metadata; none where the file is not a readable notebook.
 
     Args:
-        options: the dataclass of the options that there are.
+        options: the dataclass of the options.
 
     Raises:
-        UnusableInputError: one of them is wrong, or there is none of that name.
+        UnusableInputError: one of them is wrong or unknown.
     """
     if not is_notebook(path):
         return {}
@@ -88,7 +88,7 @@ def notebook_settings(path: Path, options: type) -> dict[str, Any]:
 
 
 def project_folders(path: Path) -> Iterator[Path]:
-    """The folder of a file and those above it, up to one that everybody shares, such as `/tmp`."""
+    """Yield the folder of a file and those above, up to the first shared folder, such as `/tmp`."""
     start = path.resolve()
     for folder in (start if start.is_dir() else start.parent, *start.parents):
         if is_shared(folder):
@@ -97,7 +97,7 @@ def project_folders(path: Path) -> Iterator[Path]:
 
 
 def is_shared(folder: Path) -> bool:
-    """Whether folders of several users lie side by side here: anybody can put files beside them."""
+    """Whether several users can create files in a folder."""
     with suppress(FileNotFoundError):  # no place for temporary files is writable
         if folder == Path(tempfile.gettempdir()).resolve():
             return True
@@ -106,7 +106,7 @@ def is_shared(folder: Path) -> bool:
 
 
 def read_settings(file: Path, options: type) -> dict[str, Any]:
-    """The table's entries by the names of the options.
+    """Return the table's entries by the names of the options.
 
     Raises:
         UnusableInputError: as for `settings_near`.
@@ -142,7 +142,7 @@ def read_settings(file: Path, options: type) -> dict[str, Any]:
 
 
 def _check_size(text: str) -> None:
-    """Refuse what Python's reader of TOML takes minutes for: its time goes with the square of the parts of a key.
+    """Refuse files that Python's TOML parser takes minutes for: its time is quadratic in the number of parts of a key.
 
     Raises:
         ValueError: the file is too large, or a key has too many parts.
@@ -156,7 +156,7 @@ def _check_size(text: str) -> None:
 
 
 def line_of(text: str, key: str) -> int:
-    """The line, from 1, in which a setting stands: the first with its name from the table on."""
+    """Return the line number, from 1, of a setting: the first line with its name after the table's header."""
     lines = text.splitlines()
     start = next((i for i, line in enumerate(lines) if TABLE in line), 0)
     named = re.compile(rf"\b{re.escape(key)}\b")

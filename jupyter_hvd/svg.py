@@ -17,7 +17,7 @@ Points = Sequence[tuple[float, float]]
 
 
 def element(tag: str, content: str = "", **attributes: Any) -> str:
-    """An element around SVG; of an attribute's name, `_` stands for `-`."""
+    """Return an SVG element around its content; `_` in an attribute's name becomes `-`."""
     written = "".join(
         f' {name.strip("_").replace("_", "-")}="{escape(str(value))}"'
         for name, value in attributes.items()
@@ -26,7 +26,7 @@ def element(tag: str, content: str = "", **attributes: Any) -> str:
 
 
 def image(parts: Iterable[str], width: float, height: float, label: str, **look: Any) -> str:
-    """A picture of a size in pixels; its label is for those who do not see it."""
+    """Return an SVG image of a size in pixels, with a text alternative."""
     return element(
         "svg",
         "".join(parts),
@@ -65,7 +65,7 @@ class Axis:
     is_logarithmic: bool = False
 
     def part_of(self, value: float) -> float:
-        """0 at `low`, 1 at `high`."""
+        """Return the relative position of a value: 0 at `low`, 1 at `high`."""
         low, high = self.low, self.high
         if self.is_logarithmic:
             low, high, value = log10(low), log10(high), log10(value)
@@ -73,7 +73,7 @@ class Axis:
 
 
 def decades(values: Iterable[float], label: str = "", most: int = 20) -> Axis:
-    """A logarithmic axis over the powers of ten around some values, with so many ticks at most."""
+    """Return a logarithmic axis over the powers of ten around some values, with at most `most` ticks."""
     found = [value for value in values if value > 0] or [1.0, 10.0]
     low = floor(log10(min(found)) + 1e-9)
     high = max(low + 1, ceil(log10(max(found)) - 1e-9))
@@ -100,10 +100,10 @@ def plot(
     frame: Frame = Frame(),
     has_legend: bool = False,
 ) -> str:
-    """Lines over two axes.
+    """Draw lines over two axes.
 
     Args:
-        rule: where an upright line stands. has_legend: name the series above the lines.
+        rule: the position of a vertical line. has_legend: name the series above the lines.
     """
     left, right, top, bottom = frame.margins
     right, bottom = frame.width - right, frame.height - bottom
@@ -156,8 +156,9 @@ def _power_label(power: int) -> str:
 
 
 def draw_pattern(rows: Any, columns: Any, shape: tuple[int, int], words: str) -> str:
-    """Squares at the entries of a matrix, whose rows and columns are given, with `words` below. A matrix of more than `CELLS`
-    rows or columns is shown by parts, the darker the more of a part's positions are entries.
+    """Draw squares at the entries of a matrix, with `words` below.
+
+    A matrix of more than `CELLS` rows or columns is drawn by blocks, darker the more entries a block has.
     """
     import numpy as np
 
@@ -183,7 +184,7 @@ def draw_pattern(rows: Any, columns: Any, shape: tuple[int, int], words: str) ->
 
 
 def _squares(chosen: Any, size: int) -> str:
-    """A path over the chosen cells, those beside one another as one rectangle."""
+    """Return an SVG path over the chosen cells, with adjacent ones merged into one rectangle."""
     import numpy as np
 
     parts = []

@@ -23,7 +23,7 @@ from jupyter_hvd.install.build import PATCHES, Build, CannotBuildError, installe
 from jupyter_hvd.install.lock import hold_lock
 from jupyter_hvd.install.patch import apply_patch
 from jupyter_hvd.install.pip import Source, explain_error
-from jupyter_hvd.install.run import install_horovod, kept_wheel
+from jupyter_hvd.install.run import find_cached_wheel, install_horovod
 
 
 def test_flags() -> None:
@@ -60,11 +60,11 @@ def test_wheels_are_kept_apart(monkeypatch, tmp_path: Path) -> None:
     ]
     assert len({b.folder_name for b in builds}) == 4
     assert all(f"gcc{build.compiler_version()}" in b.folder_name for b in builds)
-    assert kept_wheel(builds[0]) is None
+    assert find_cached_wheel(builds[0]) is None
     (tmp_path / builds[0].folder_name).mkdir()
     wheel = tmp_path / builds[0].folder_name / "horovod-0.28.1-cp311-cp311-linux_x86_64.whl"
     wheel.touch()
-    assert kept_wheel(builds[0]) == wheel
+    assert find_cached_wheel(builds[0]) == wheel
 
 
 @pytest.mark.parametrize(
@@ -245,10 +245,10 @@ def test_a_home_that_is_read_only(monkeypatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("JUPYTER_HVD_CACHE", str(tmp_path / "file" / "cache"))
     monkeypatch.setattr(build.sys, "prefix", str(tmp_path / "prefix"))
-    assert run.writable_folder(Build("0")) == tmp_path / "prefix" / "share" / "jupyter-hvd"
+    assert run.find_writable_folder(Build("0")) == tmp_path / "prefix" / "share" / "jupyter-hvd"
     monkeypatch.setattr(build.sys, "prefix", str(tmp_path / "file" / "prefix"))
     with pytest.raises(CannotBuildError, match="set JUPYTER_HVD_CACHE"):
-        run.writable_folder(Build("0"))
+        run.find_writable_folder(Build("0"))
 
 
 def test_what_a_killed_build_left_is_removed(cache: Path, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line; return the exit code."""
     open_closed_streams()
     try:
         try:
@@ -69,7 +69,7 @@ def run_command(arguments: list[str]) -> int:
 
 
 def split_extra(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """What stands before and after a lone `--`."""
+    """Split the arguments at the first separate `--`."""
     if "--" not in arguments:
         return arguments, []
     place = arguments.index("--")

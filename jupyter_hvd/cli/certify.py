@@ -39,10 +39,10 @@ def add_parser(commands: Any) -> None:
 
 
 def parse_size(text: str) -> tuple[str, int]:
-    """The name and number in `n=100`.
+    """Parse a name and number such as `n=100`.
 
     Raises:
-        argparse.ArgumentTypeError: it is no such text, or the number is not positive.
+        argparse.ArgumentTypeError: the text has another form, or the number is not positive.
     """
     name, equals, number = text.partition("=")
     if not (equals and name.isidentifier() and number.isdecimal() and int(number) > 0):
@@ -64,10 +64,10 @@ def run_certify(arguments: argparse.Namespace) -> int:
 
 
 def tensor_function(file: Path, name: str) -> TensorFunction:
-    """Run a Python file and take a tensor function that it defines.
+    """Run a Python file and return a tensor function that it defines.
 
     Raises:
-        UnusableInputError: the file is not there, fails, or defines no such function.
+        UnusableInputError: the file does not exist, fails, or defines no such function.
     """
     from ..tensor import TensorFunction
 

@@ -60,10 +60,10 @@ def run_convert(arguments: argparse.Namespace) -> int:
 
 
 def convert_file(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Convert a file, show and write what was asked for; the outcome as JSON.
+    """Convert a file, print and write what the options ask for; return the outcome as JSON.
 
     Raises:
-        UnusableInputError: it cannot be converted, or the outcome not be written.
+        UnusableInputError: the file cannot be converted, or the outcome cannot be written.
     """
     document = load_document(path)
     options = options_for(arguments, path)
@@ -84,10 +84,10 @@ def convert_file(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def write_runtime(program: Path) -> None:
-    """Write the file that a stand-alone program imports.
+    """Write the runtime file that a stand-alone program imports.
 
     Raises:
-        UnusableInputError: somebody else's is there.
+        UnusableInputError: a file of this name that this package did not write exists.
     """
     from ..jobs.shared_runtime import is_own, runtime_file, runtime_path
 
@@ -100,7 +100,7 @@ def write_runtime(program: Path) -> None:
 
 
 def output_path(path: Path, arguments: argparse.Namespace) -> Path:
-    """Where a conversion is written; never over a file that somebody else wrote, unless it is named."""
+    """Return the path for a conversion: never that of a file that this package did not write, unless the user names it."""
     if arguments.in_place:
         return path
     if arguments.output is not None:
@@ -115,6 +115,7 @@ def output_path(path: Path, arguments: argparse.Namespace) -> Path:
 
 
 def is_own_output(path: Path) -> bool:
+    """Whether this package wrote the file."""
     from ..convert.rules.imports import MARK
 
     try:

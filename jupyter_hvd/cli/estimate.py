@@ -30,11 +30,11 @@ TIMED_MODULE = "jupyter_hvd.ranks.timed_rank"
 
 @dataclass(frozen=True)
 class Row:
-    """A step of some ranks that share one process's batch, or one N times as large.
+    """A training step of some ranks, on one process's batch in total or on N times as much.
 
     Attributes:
-        seconds, gain: of a step, and how many times as many examples are trained on, where each rank has cores of its own.
-        here_seconds, here_gain: where they share this machine's. measured: whether these two are.
+        seconds, gain: of a step, and the factor of examples per second, where each rank has its own cores.
+        here_seconds, here_gain: the same where the ranks share this machine's cores. measured: whether these two are measured.
     """
 
     ranks: int
@@ -74,9 +74,10 @@ def add_parser(commands: Any) -> None:
 
 
 def parse_positive(text: str) -> float:
-    """
+    """Parse a positive number.
+
     Raises:
-        ValueError: it is no number above 0.
+        ValueError: it is not one.
     """
     value = float(text)
     if not 0 < value < 1e15:
@@ -85,9 +86,10 @@ def parse_positive(text: str) -> float:
 
 
 def parse_numbers(text: str) -> tuple[int, ...]:
-    """
+    """Parse numbers of ranks.
+
     Raises:
-        ValueError: these are no numbers of ranks.
+        ValueError: they are not.
     """
     sizes = tuple(dict.fromkeys(map(int, text.split(","))))
     if not sizes or min(sizes) < 1:
@@ -101,7 +103,7 @@ def run_estimate(arguments: argparse.Namespace) -> int:
     options = options_for(argparse.Namespace(batch=arguments.batch), arguments.file)
     document = require_single_process(arguments.file, load_document(arguments.file))
     batches: tuple[Batch, ...] = (arguments.batch,) if arguments.batch else BATCHES
-    alone = timed_alone(arguments, document)
+    alone = time_single_process(arguments, document)
     rows = list(estimate_rows(arguments, alone, batches, options, document))
     if arguments.json:
         print(json.dumps({"alone": vars(alone), "rows": [vars(row) for row in rows]}, indent=2))
@@ -113,11 +115,11 @@ def run_estimate(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def timed_alone(arguments: argparse.Namespace, document: Document) -> SingleProcessStep:
-    """A step of one process, as it is timed now.
+def time_single_process(arguments: argparse.Namespace, document: Document) -> SingleProcessStep:
+    """Time a step of one process.
 
     Raises:
-        UnusableInputError: no step was seen.
+        UnusableInputError: no step was observed.
     """
     times = time_program(arguments, document, 1, {})
     return SingleProcessStep(times["seconds"], times["cpu_seconds"], times["cores"], times["bytes"])
@@ -126,10 +128,10 @@ def timed_alone(arguments: argparse.Namespace, document: Document) -> SingleProc
 def time_program(
     arguments: argparse.Namespace, document: Document, size: int, variables: dict[str, str]
 ) -> dict[str, Any]:
-    """What `ranks.timed_rank` says of a program on some ranks of this machine.
+    """Time a program on some ranks of this machine; return the output of `ranks.timed_rank`.
 
     Raises:
-        UnusableInputError: no step was seen.
+        UnusableInputError: no step was observed.
     """
     from ..launch.hosts import LaunchError
     from ..launch.job import Program, run_job, run_single
@@ -175,7 +177,7 @@ def estimate_rows(
     options: Options,
     document: Document,
 ) -> Iterator[Row]:
-    """The rows of the table."""
+    """Estimate the rows of the table."""
     link = LINKS[arguments.network]
     link = replace(
         link,
@@ -227,7 +229,7 @@ def table_of(rows: list[Row]) -> Table:
 def explain_figures(
     arguments: argparse.Namespace, alone: SingleProcessStep, rows: list[Row]
 ) -> Iterator[str]:
-    """What the figures of the table mean."""
+    """Explain the figures of the table."""
     own = arguments.network if arguments.bandwidth is None else "this network"
     yield f"“step”: estimated, for {own} between ranks that have cores or a GPU each. “faster”: examples in the same time."
     busy = alone.cpu_seconds / alone.seconds

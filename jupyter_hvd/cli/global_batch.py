@@ -23,9 +23,10 @@ OF_CONVERSIONS = ("standalone", "select", "ignore", "warmup_epochs")
 
 
 def refuse_conversion_options(arguments: argparse.Namespace) -> None:
-    """
+    """Refuse options that have no effect on a program that runs without conversion.
+
     Raises:
-        UnusableInputError: an option was given that has no meaning for a program that runs as it is.
+        UnusableInputError: such an option was given.
     """
     for name in OF_CONVERSIONS:
         if getattr(arguments, name, None):
@@ -36,13 +37,13 @@ def refuse_conversion_options(arguments: argparse.Namespace) -> None:
 
 
 @contextmanager
-def program_as_it_is(
+def copy_unconverted(
     path: Path, shared: bool = False
 ) -> Iterator[tuple[Path, PrivateFolder, Locate]]:
-    """A copy of a file, in a folder of its own that goes with the block, and whose lines those are.
+    """Copy a file into a private folder, which is removed after the block. Yields what `write_program_copy` does.
 
     Args:
-        shared: the folder is made beside the file, where other hosts see it too.
+        shared: make the folder beside the file, where other hosts see it too.
 
     Raises:
         UnusableInputError: the file cannot be shared.

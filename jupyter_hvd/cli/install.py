@@ -40,7 +40,7 @@ def add_parser(commands: Any) -> None:
 def run_install(options: argparse.Namespace) -> int:
     from ..install.build import HOROVOD, Build, CannotBuildError, installed_tensorflow
     from ..install.pip import Source
-    from ..install.run import install_horovod, kept_wheel
+    from ..install.run import find_cached_wheel, install_horovod
     from ..launch.signals import ended_by_signals
 
     out, errors = make_consoles(False)
@@ -54,7 +54,7 @@ def run_install(options: argparse.Namespace) -> int:
         return UNUSABLE
     try:
         build = Build(installed_tensorflow(), gpu=options.gpu, mpi=options.mpi)
-        found = kept_wheel(build)
+        found = find_cached_wheel(build)
         if found is None:
             out.print(f"Horovod {HOROVOD} for TensorFlow {build.tensorflow}: about three minutes.")
         with ended_by_signals(), show_progress(errors) as listener:
@@ -70,9 +70,9 @@ def run_install(options: argparse.Namespace) -> int:
 
 @contextmanager
 def show_progress(console: Console) -> Iterator[Listener]:
-    """Yields who shows each step: as a bar on a terminal, else in a line now and then."""
+    """Yield a listener that shows each step: as a bar on a terminal, otherwise as a line now and then."""
     if not console.is_terminal:
-        yield Lines(console)
+        yield ProgressLines(console)
         return
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
@@ -96,8 +96,8 @@ def show_progress(console: Console) -> Iterator[Listener]:
         yield show_step
 
 
-class Lines:
-    """Prints a line where a step begins, and again where it has gone on for a tenth, or for half a minute."""
+class ProgressLines:
+    """Prints a line when a step begins, and again after each tenth of it or each half minute."""
 
     def __init__(self, console: Console) -> None:
         self.console = console

@@ -78,7 +78,7 @@ def run_job_files(arguments: argparse.Namespace) -> int:
         raise UnusableInputError(f"{path}: {error}") from None
     name = plain_name(path)
     shared = {f"{SHARING_FILE}.py": runtime_file()}
-    texts, told = files_for(name, program, path, arguments, tuple(shared))
+    texts, told = make_job_files(name, program, path, arguments, tuple(shared))
     folder = arguments.output or path.parent
     encoding = converted.encoding if isinstance(converted, Script) else "utf-8"
     texts = {**texts, **shared}
@@ -94,10 +94,10 @@ def run_job_files(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def files_for(
+def make_job_files(
     name: str, program: str, path: Path, arguments: argparse.Namespace, more: tuple[str, ...]
 ) -> tuple[Mapping[str, str], list[str]]:
-    """What is written beside the program, and what is to be said of it.
+    """Make the files to be written beside the program, and the text to print about them.
 
     Args:
         more: other files that are written there, which the program imports.
@@ -159,7 +159,8 @@ def files_for(
 
 
 def parse_words(text: str | None) -> list[str]:
-    """
+    """Split a command into words as a shell does.
+
     Raises:
         UnusableInputError: a quotation mark is not closed.
     """
@@ -170,15 +171,15 @@ def parse_words(text: str | None) -> list[str]:
 
 
 def plain_name(path: Path) -> str:
-    """What the files are called: in letters that no shell, no Slurm and no recipe reads as anything else."""
+    """Return a name for the files without characters that are special to shells, Slurm or recipes."""
     return f"{re.sub(r'[^A-Za-z0-9_]+', '_', path.stem)[:60].strip('_') or 'program'}_hvd"
 
 
 def write_all(folder: Path, files: Mapping[str, bytes], *, force: bool) -> list[Path]:
-    """Write files into a folder, which is made where it is missing: all of them, or none where one is there.
+    """Write files into a folder, which is created if it is missing: either all of them, or none if one exists.
 
     Raises:
-        UnusableInputError: one is there already, or cannot be written.
+        UnusableInputError: one exists already, or cannot be written.
     """
     paths = {folder / name: data for name, data in files.items()}
     there = [str(path) for path in paths if path.exists() or path.is_symlink()]

@@ -44,9 +44,10 @@ def add_parser(commands: Any) -> None:
 
 
 def place_of(arguments: argparse.Namespace) -> Path:
-    """
+    """Return the folder of the jobs.
+
     Raises:
-        UnusableInputError: nobody says where, and there is no home.
+        UnusableInputError: no folder is given, and there is no home folder.
     """
     from ..jobs.log import default_place
 
@@ -57,7 +58,8 @@ def place_of(arguments: argparse.Namespace) -> Path:
 
 
 def find_job(arguments: argparse.Namespace) -> Job:
-    """
+    """Find the job that the arguments name.
+
     Raises:
         UnusableInputError: there is no such job.
     """
@@ -91,7 +93,9 @@ def run_jobs(arguments: argparse.Namespace) -> int:
 
 
 def jobs_table(found: Sequence[Job], columns: int | None = None) -> Table:
-    """A row for each job; in so many columns without what its name tells, its command cut where it is too long."""
+    """Print a table with a row for each job; in a narrow terminal shorten its command, and leave out what the job's name
+    tells.
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -123,7 +127,7 @@ def state_text(job: Job) -> str:
 
 
 def tagged_printer(console: Console, errors: Console) -> Callable[[int, str, str], None]:
-    """Prints each line of output behind its rank."""
+    """Make a function that prints each line of output after its rank."""
     from rich.text import Text
 
     def show_line(rank: int, stream: str, line: str) -> None:

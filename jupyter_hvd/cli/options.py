@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """What `Options` holds; None where nothing is said, so that a project's settings show through."""
+    """Add the options of a conversion. Their default is None, so that the project's settings apply."""
     add = parser.add_argument
     add("--select", type=parse_codes, metavar="CODES", help="use these rules only: HVD2,HVD301")
     add("--ignore", type=parse_codes, metavar="CODES", help="leave these rules out")
@@ -44,7 +44,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_limit(parser: argparse.ArgumentParser) -> None:
-    """How long a program may be read."""
+    """Add the option for the time limit of a conversion."""
     parser.add_argument(
         "--conversion-limit",
         type=parse_seconds,
@@ -64,9 +64,10 @@ def add_batch(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_seconds(text: str) -> float:
-    """
+    """Parse a number of seconds.
+
     Raises:
-        ValueError: it is no number, or a negative one.
+        ValueError: it is not a number, or negative.
     """
     value = float(text)
     if not 0 <= value < 1e9:
@@ -75,18 +76,18 @@ def parse_seconds(text: str) -> float:
 
 
 def parse_codes(text: str) -> tuple[str, ...]:
-    """The rule codes in `HVD1,HVD205`."""
+    """Parse rule codes such as `HVD1,HVD205`."""
     return tuple(code.strip() for code in text.split(",") if code.strip())
 
 
 def options_for(arguments: argparse.Namespace, path: Path, near: Path | None = None) -> Options:
-    """The options for a file: those of the command line go before those that a notebook keeps, and these before its project's.
+    """Return the options for a file: those of the command line override the notebook's, which override its project's.
 
     Args:
-        near: a file or folder whose project it is, where that is another.
+        near: a file or folder in the project, if not `path`.
 
     Raises:
-        UnusableInputError: one of them is wrong.
+        UnusableInputError: an option has a wrong value.
     """
     from dataclasses import fields
 

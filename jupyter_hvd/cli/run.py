@@ -19,7 +19,7 @@ from ..convert.unconverted_programs import common_variables
 from ..files import UnusableInputError
 from ..launch.arguments import add_place_options, where_of
 from .codes import REFUSED, UNUSABLE
-from .global_batch import RANK_MODULE, program_as_it_is, refuse_conversion_options
+from .global_batch import RANK_MODULE, copy_unconverted, refuse_conversion_options
 from .options import add_batch, add_options, options_for
 from .program_copy import write_program_copy
 from .show import make_consoles, print_outcome
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class RefusedError(Exception):
-    """A file was refused; its diagnostics have been printed."""
+    """Raised where a file was refused; its diagnostics have been printed."""
 
 
 def add_parser(commands: Any) -> None:
@@ -86,14 +86,14 @@ def add_parser(commands: Any) -> None:
 
 
 @contextmanager
-def converted_copy(
+def copy_converted(
     path: Path, options: Options, shared: bool = False, seconds: float = CONVERSION_SECONDS
 ) -> Iterator[tuple[Path, PrivateFolder, Locate]]:
-    """A converted copy of a file, in a folder of its own that goes with the block, and whose lines those are.
+    """Convert a file into a private folder, which is removed after the block. Yields what `write_program_copy` does.
 
     Args:
-        seconds: how long the conversion may take; 0 for any time.
-        shared: the folder is made beside the file, where other hosts see it too.
+        seconds: the time limit of the conversion; 0 for none.
+        shared: make the folder beside the file, where other hosts see it too.
 
     Raises:
         UnusableInputError: the file cannot be converted.
@@ -131,17 +131,17 @@ def run_run(arguments: argparse.Namespace) -> int:
     try:
         ranks = place_ranks(arguments.size, where_of(arguments))  # refused before anything is done
         queue = queue_printer(errors)
-        policy = policy_for(arguments, elastic, ranks, queue)
+        policy = choose_restart_policy(arguments, elastic, ranks, queue)
         shared = not ranks.is_local
         program = (
-            program_as_it_is(arguments.file, shared)
+            copy_unconverted(arguments.file, shared)
             if options.batch == "global"
-            else converted_copy(arguments.file, options, shared, arguments.conversion_limit)
+            else copy_converted(arguments.file, options, shared, arguments.conversion_limit)
         )
         with ended_by_signals(), program as made:
             copy, folder, locate = made
             starts = itertools.count(1)
-            with log_of(arguments, copy, errors) as log:
+            with open_log(arguments, copy, errors) as log:
 
                 def hear_line(rank: int, stream: str, text: str) -> None:
                     if rank == 0:  # the others print the same
@@ -160,7 +160,7 @@ def run_run(arguments: argparse.Namespace) -> int:
                         again = f"continues with {ranks_now}, from the state stored last"
                     errors.print(again, style="yellow", soft_wrap=True)
                     if log is not None:
-                        log.add_output(result.rank or 0, f"[{fault_of(result)}; {again}]")
+                        log.add_output(result.rank or 0, f"[{describe_failure(result)}; {again}]")
 
                 variables = {**common_variables(options), RESUME_VARIABLE: str(int(begins_again))}
                 if begins_again and options.batch == "per-rank":
@@ -185,17 +185,17 @@ def run_run(arguments: argparse.Namespace) -> int:
     return result.code
 
 
-def policy_for(
+def choose_restart_policy(
     arguments: argparse.Namespace, elastic: bool, ranks: Place, queued: Callable[[str], None]
 ) -> Policy:
-    """Where the job goes on after a fault.
+    """Choose what happens after a failure: nothing, a restart, or an elastic continuation.
 
     Args:
         queued: see `Elastic`.
 
     Raises:
-        UnusableInputError: the options for it do not fit together.
-        LaunchError: nor do the hosts.
+        UnusableInputError: the options do not fit together.
+        LaunchError: the hosts do not fit the options.
     """
     from ..launch.restarts import Elastic, Restarts
 
@@ -211,24 +211,24 @@ def policy_for(
     return Elastic(ranks, least, arguments.most or max(ranks.size, least), queued)
 
 
-def fault_of(result: JobResult) -> str:
-    """Who failed, and how, in a few words."""
+def describe_failure(result: JobResult) -> str:
+    """Say in a few words which rank failed, and how."""
     who = "the job" if result.rank is None else f"rank {result.rank}"
     return f"{who} failed with exit code {result.code}"
 
 
 def print_failure(result: JobResult, errors: Console) -> None:
-    errors.print(f"[bold red]{fault_of(result)}[/]")
+    errors.print(f"[bold red]{describe_failure(result)}[/]")
     if result.report:
         print(result.report.rstrip(), file=sys.stderr)
 
 
 @contextmanager
-def log_of(arguments: argparse.Namespace, copy: Path, errors: Console) -> Iterator[JobLog | None]:
-    """The job's log, which holds the converted program; None where none is to be kept, or can be.
+def open_log(arguments: argparse.Namespace, copy: Path, errors: Console) -> Iterator[JobLog | None]:
+    """Open the job's log, which stores the converted program; None where no log is wanted or possible.
 
     Raises:
-        UnusableInputError: it cannot be written where the user has said.
+        UnusableInputError: it cannot be written to the place that the user named.
     """
     from ..jobs.control import list_jobs
     from ..jobs.log import JobLog, default_place, remove_oldest
@@ -239,7 +239,7 @@ def log_of(arguments: argparse.Namespace, copy: Path, errors: Console) -> Iterat
     log = None
     try:
         place = arguments.log or default_place()
-        log = JobLog(place, arguments.file, arguments.size, command_of(arguments))
+        log = JobLog(place, arguments.file, arguments.size, find_command_line(arguments))
         shutil.copyfile(copy, log.folder / copy.name)
         if arguments.log is None:
             remove_oldest([job.folder for job in list_jobs(place) if job.is_past])
@@ -270,15 +270,15 @@ def log_of(arguments: argparse.Namespace, copy: Path, errors: Console) -> Iterat
         errors.print(f"the log is incomplete: {log.given_up}", style="dim", markup=False)
 
 
-def command_of(arguments: argparse.Namespace) -> list[str]:
-    """The command as the user typed it, as far as this process knows."""
+def find_command_line(arguments: argparse.Namespace) -> list[str]:
+    """Return the command as the user typed it, as far as this process knows."""
     return ["jupyter", "hvd", *arguments.words]
 
 
 def stall_printer(
     locate: Locate, errors: Console, log: JobLog | None
 ) -> Callable[[Stall, Mapping[int, str]], None]:
-    """Prints where the ranks are that make no progress, and what it means; the log has it too."""
+    """Make a listener that prints, and logs, where ranks are stalled and what that means."""
     from rich.text import Text
 
     from ..launch.diagnosis import report_stall
@@ -294,7 +294,7 @@ def stall_printer(
 
 
 def queue_printer(errors: Console) -> Callable[[str], None]:
-    """Says what the job waits for, and for how long it has waited."""
+    """Make a listener that prints what the job waits for, and for how long it has waited."""
     from rich.status import Status
 
     waiting: Status | None = None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def print_error(error: Exception | str) -> None:
-    """Say on one line what is wrong, whatever a file's name holds."""
+    """Print an error on one line, whatever characters a file's name contains."""
     text = str(error).encode(errors="backslashreplace").decode().replace("\n", "\\n")
     print(f"jupyter hvd: {text}", file=sys.stderr)
 
@@ -28,7 +28,7 @@ def make_consoles(quiet: bool) -> tuple[Console, Console]:
 
 
 def print_diff(console: Console, path: Path, before: Document, after: Document) -> None:
-    """A unified diff for each changed cell, or for the script."""
+    """Print a unified diff for each changed cell, or for the script."""
     from difflib import unified_diff
 
     from rich.text import Text
@@ -51,7 +51,7 @@ def print_diff(console: Console, path: Path, before: Document, after: Document) 
 
 
 def print_outcome(console: Console, path: Path, outcome: Outcome, output: Path | None) -> None:
-    """One line a diagnostic, then one line about the file."""
+    """Print one line for each diagnostic, then one line about the file."""
     from rich.text import Text
 
     print_diagnostics(console, path, outcome.diagnostics)

@@ -28,7 +28,7 @@ def open_closed_streams() -> None:
 
 
 def explain_error(error: OSError) -> str:
-    """What went wrong, and where, in the user's terms."""
+    """Explain a system error in the user's terms: what went wrong, and where."""
     try:
         os.getcwd()  # noqa: PTH109 — whether it is there
     except OSError:
@@ -41,7 +41,7 @@ def explain_error(error: OSError) -> str:
 
 
 def is_writable(stream: TextIO) -> bool:
-    """Whether all that was printed can be written."""
+    """Whether all printed output could be written."""
     try:
         stream.flush()
     except OSError:
@@ -50,7 +50,7 @@ def is_writable(stream: TextIO) -> bool:
 
 
 def discard_unwritable() -> None:
-    """Send to /dev/null what cannot be written; Python would try again at its end, and print a traceback."""
+    """Redirect output that cannot be written to /dev/null; Python would try again at exit, and print a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if not is_writable(stream):
             with suppress(OSError):

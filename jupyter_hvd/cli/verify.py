@@ -145,8 +145,8 @@ def run_verify(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def shown_checks(arguments: argparse.Namespace) -> Iterator[Callable[[Check], None]]:
-    """What shows each check as it begins and ends: as a line, an event, or not at all where the outcome is JSON."""
+def make_check_listener(arguments: argparse.Namespace) -> Iterator[Callable[[Check], None]]:
+    """Make a listener that shows each check as it begins and ends: as a line, an event, or not at all if the outcome is JSON."""
     console, _ = make_consoles(arguments.json or arguments.events)
     # A live display would take the stream from JSON.
     quiet = arguments.json or arguments.events
@@ -167,7 +167,7 @@ def run_exact_checks(
     from ..verify.exact.compare import TOLERANCE
     from ..verify.exact.verification import SEED, SIZES, verify_exact
 
-    with shown_checks(arguments) as show:
+    with make_check_listener(arguments) as show:
         return verify_exact(
             arguments.file,
             require_single_process(arguments.file, load_document(arguments.file)),
@@ -188,7 +188,7 @@ def run_scaled_checks(
     from ..verify.exact.scaled_program import verify_scaled
     from ..verify.exact.verification import SIZES
 
-    with shown_checks(arguments) as show:
+    with make_check_listener(arguments) as show:
         return verify_scaled(
             arguments.file,
             load_document(arguments.file),
@@ -215,7 +215,7 @@ def run_other_checks(
         Program(path, load_document(path)) for path in (arguments.file, arguments.against)
     )
     require_single_process(original.path, original.document)
-    with shown_checks(arguments) as show:
+    with make_check_listener(arguments) as show:
         return verify_against(
             original,
             other,
@@ -228,15 +228,15 @@ def run_other_checks(
             beside=arguments.beside,
             confirmed=confirmed,
             listener=show,
-            launcher=words_of(arguments.launcher),
+            launcher=split_command(arguments.launcher),
         )
 
 
-def words_of(launcher: str | None) -> list[str] | None:
-    """The words of a command, as a shell would read them; None for none.
+def split_command(launcher: str | None) -> list[str] | None:
+    """Split a command into words as a shell does; None for None.
 
     Raises:
-        UnusableInputError: it has no words, or a quote that does not end.
+        UnusableInputError: it is empty, or a quotation mark is not closed.
     """
     if launcher is None:
         return None
@@ -250,7 +250,8 @@ def words_of(launcher: str | None) -> list[str] | None:
 
 
 def write_report(arguments: argparse.Namespace, verification: AgainstVerification) -> None:
-    """
+    """Write the report page.
+
     Raises:
         UnusableInputError: the file cannot be written.
     """
@@ -263,7 +264,7 @@ def write_report(arguments: argparse.Namespace, verification: AgainstVerificatio
 
 
 def ask_confirmation(question: str, arguments: argparse.Namespace) -> bool:
-    """Ask on the terminal; nobody can be asked where there is none."""
+    """Ask a yes-or-no question on the terminal; without one, the answer is no."""
     if arguments.json or arguments.events or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     print(f"{question}. Go on? [y/N] ", end="", file=sys.stderr, flush=True)

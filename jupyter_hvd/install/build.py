@@ -66,7 +66,7 @@ class Build:
         return flags | ({"HOROVOD_GPU_OPERATIONS": "NCCL"} if self.gpu else {})
 
     def find_missing(self, environment: Mapping[str, str] = os.environ) -> list[str]:
-        """What the system lacks, each with what to do."""
+        """Return what the system lacks, each with what to do."""
         lacking = [name for name in TOOLS if shutil.which(name) is None]
         said = []
         if lacking:
@@ -92,15 +92,15 @@ class Build:
 
     @property
     def wheel_folders(self) -> tuple[Path, Path]:
-        """Where wheels are kept: the user's cache, or this environment where the cache cannot be written to."""
+        """The folders for wheels: the user's cache, or this environment where the cache cannot be written."""
         return cache_folder(), Path(sys.prefix) / "share" / "jupyter-hvd"
 
 
 def installed_tensorflow() -> str:
-    """The version in this environment.
+    """Return the version of TensorFlow in this environment.
 
     Raises:
-        CannotBuildError: there is none, or one that Horovod cannot be built for.
+        CannotBuildError: there is none, or Horovod cannot be built for it.
     """
     found = version_of(*TENSORFLOW)
     if found is None:
@@ -114,7 +114,7 @@ def installed_tensorflow() -> str:
 
 
 def compiler_version() -> str:
-    """The version of g++; `none` if it is not installed, `unknown` if it reports none."""
+    """Return the version of g++; `none` if it is not installed, `unknown` if it reports none."""
     if shutil.which("g++") is None:
         return "none"
     asked = ["g++", "-dumpfullversion"]

@@ -20,9 +20,10 @@ PAUSE = 0.5
 
 @contextmanager
 def hold_lock(path: Path, listener: Listener) -> Iterator[Listener]:
-    """Hold the lock for a block, and tell the listener of the process that holds it before.
+    """Hold the lock for a block, and report the process that holds it before to the listener.
 
-    Yields a listener that notes in the lock how far this process is, for those who wait. The system frees the lock when
+    Yields a listener that also writes this process's progress to the lock, for those who wait. The system frees the
+    lock when
     its holder ends, however it ends.
     """
     with path.open("a+") as file:
@@ -66,7 +67,7 @@ def _write_holder(file: IO[str], text: str) -> None:
 
 
 def _read_holder(path: Path) -> tuple[str, float]:
-    """The process that holds the lock, in words, and the share that it has compiled."""
+    """Return a description of the process that holds the lock, and the fraction that it has compiled."""
     try:
         note = json.loads(path.read_text())
         since = time.strftime("%H:%M:%S", time.localtime(note["since"]))

@@ -31,11 +31,11 @@ WRONG_HASH = re.compile(r"DO NOT MATCH THE HASHES|HashMismatch")
 
 @dataclass(frozen=True)
 class Source:
-    """Where packages come from.
+    """The source of packages.
 
     Attributes:
         proxy: pip reaches its index by this proxy.
-        wheels: pip takes packages from this folder, and asks no index.
+        wheels: pip takes packages from this folder, and contacts no index.
     """
 
     proxy: str | None = None
@@ -50,7 +50,7 @@ class Source:
 
     @property
     def advice(self) -> str:
-        """What to do where a package cannot be had."""
+        """Say what to do where a package is not available."""
         if self.wheels is not None:
             return (
                 f"{self.wheels} lacks a package; where there is a network, fill it by: pip download --no-build-isolation "
@@ -69,7 +69,7 @@ def call_pip(
     listener: Listener | None = None,
     log: Path | None = None,
 ) -> None:
-    """Call pip; packages come from `source`, or none are needed.
+    """Run pip with packages from `source`; without one, no packages are needed.
 
     Raises:
         CannotBuildError: pip fails.
@@ -128,7 +128,7 @@ def run_command(
 
 
 def explain_error(said: Sequence[str], source: Source | None) -> str | None:
-    """One line about an error that the user can do something about."""
+    """Explain in one line an error that the user can do something about."""
     text = "\n".join(said)
     if DISK_IS_FULL.search(text):
         return "the disk is full: free 1 GB where the wheel is built, and run this again"
@@ -143,7 +143,7 @@ def explain_error(said: Sequence[str], source: Source | None) -> str | None:
 
 
 def error_excerpt(command: Sequence[str], said: Sequence[str], log: Path | None) -> str:
-    """The compiler's own errors, and where the rest stands."""
+    """Return the compiler's error lines, and where to find the full log."""
     errors = [line.strip() for line in said if ERROR.search(line)][:10]
     head = f"this failed: {' '.join(command[:5])} …"
     if log is None:

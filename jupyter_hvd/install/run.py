@@ -20,15 +20,15 @@ ROOM = 500_000_000
 
 
 def install_horovod(build: Build, listener: Listener, source: Source) -> Path:
-    """Install Horovod into the environment of this Python; the wheel that was installed.
+    """Install Horovod into this Python's environment; return the wheel.
 
     Raises:
-        CannotBuildError: something is missing, or it does not compile.
+        CannotBuildError: something is missing, or the build fails.
     """
     try:
-        folder = writable_folder(build)
+        folder = find_writable_folder(build)
         with hold_lock(folder / f"{build.folder_name}.lock", listener) as listener:
-            wheel = kept_wheel(build)
+            wheel = find_cached_wheel(build)
             if wheel is None:
                 if missing := build.find_missing():
                     raise CannotBuildError(
@@ -50,16 +50,16 @@ def install_horovod(build: Build, listener: Listener, source: Source) -> Path:
         raise CannotBuildError(f"{error.filename}: {error.strerror}") from None
 
 
-def kept_wheel(build: Build) -> Path | None:
-    """The wheel of an earlier build like this one."""
+def find_cached_wheel(build: Build) -> Path | None:
+    """Return the wheel of an earlier, equal build."""
     for folder in build.wheel_folders:
         if wheel := next(iter((folder / build.folder_name).glob("horovod-*.whl")), None):
             return wheel
     return None
 
 
-def writable_folder(build: Build) -> Path:
-    """The first of the folders for wheels that can be written to: the home may be read-only.
+def find_writable_folder(build: Build) -> Path:
+    """Return the first folder for wheels that can be written: the home folder may be read-only.
 
     Raises:
         CannotBuildError: there is none.
@@ -118,18 +118,18 @@ def make_wheel(build: Build, folder: Path, listener: Listener, source: Source) -
         try:
             made.rename(folder / build.folder_name)
         except OSError:  # another process was faster, on a file system without locks
-            if kept_wheel(build) is None:
+            if find_cached_wheel(build) is None:
                 raise
-    wheel = kept_wheel(build)
+    wheel = find_cached_wheel(build)
     assert wheel is not None
     return wheel
 
 
 def fetch_source(build: Build, folder: Path, source: Source) -> Path:
-    """Download Horovod's source archive into a folder; nothing of another archive than the known one is run.
+    """Download Horovod's source archive into a folder, and check its hash before anything in it is run.
 
     Raises:
-        CannotBuildError: it cannot be had.
+        CannotBuildError: it cannot be downloaded.
     """
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as wanted:
         wanted.write(f"horovod=={HOROVOD} --hash=sha256:{SOURCE_HASH}\n")
@@ -141,7 +141,7 @@ def fetch_source(build: Build, folder: Path, source: Source) -> Path:
 
 
 def _missing_packages() -> list[str]:
-    """What Horovod's setup needs and this environment has not."""
+    """Return the packages that Horovod's setup needs and this environment lacks."""
     return [name for name in PYTHON_PACKAGES if version_of(name) is None]
 
 

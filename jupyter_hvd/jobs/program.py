@@ -15,7 +15,7 @@ from ..convert.documents import Document, Script
 from ..files import UnusableInputError
 from ..source.export import to_script
 from ..source.magics import INSTALLING_MAGICS, PROCESS_MAGICS, SHOWING_MAGICS
-from ..source.masking import mask_cell, own_statement
+from ..source.masking import extract_statement, mask_cell
 from ..source.parsing import UnparsableError, parse_program, parse_python, syntax_error
 
 #: The blanks in front are not given back, since what is bound may hold blanks too.
@@ -48,7 +48,7 @@ def left_out(sources: Mapping[int | None, str]) -> Iterator[LeftOut]:
             if (
                 found is None
                 or line == masked[number - 1]
-                or own_statement(line, masked[number - 1])
+                or extract_statement(line, masked[number - 1])
             ):
                 continue
             name = "!" if found["bang"] else str(found["name"])

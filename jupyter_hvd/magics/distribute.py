@@ -91,10 +91,10 @@ def rank_parser() -> MagicParser:
 
 
 def rank_numbers(text: str) -> set[int] | None:
-    """The ranks in a text such as `0,2`, `1-3` or, as other libraries write it, `[0,2]`; None for `all`.
+    """Parse ranks such as `0,2`, `1-3` or, as other libraries write it, `[0,2]`; None for `all`.
 
     Raises:
-        ArgumentTypeError: it is none.
+        ArgumentTypeError: the text has another form.
     """
     if text == "all":
         return None
@@ -140,7 +140,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
         self.last_drawn: RandomState | None = None
 
     def panel_state(self, rank: int | None, wants_variables: bool) -> dict[str, Any]:
-        """What a panel shows of the ranks, asked by another thread than the one that cells run in.
+        """Return the state of the ranks that a panel shows; called from another thread than the one that runs cells.
 
         Raises:
             DistributeError: there are no ranks.
@@ -152,7 +152,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
         return self.session.panel_state(rank, wants_variables)
 
     def note_start(self, _: Any) -> None:
-        """Remember with which random numbers a cell begins: ranks that share each batch run it so, too."""
+        """Store the random state with which a cell begins: ranks that share each batch start the cell with it, too."""
         from ..runtime.sharing.random_state import random_state
 
         self.drawn.pop(CURRENT, None)
@@ -161,7 +161,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
             self.last_drawn = self.drawn[CURRENT]
 
     def note_end(self, result: Any) -> None:
-        """Remember which cells failed: nothing can need them."""
+        """Note which cells failed, since no other cell can need them."""
         if result.execution_count is not None and CURRENT in self.drawn:
             self.drawn[result.execution_count] = self.drawn[CURRENT]
         if not result.success and result.execution_count is not None:
@@ -241,7 +241,7 @@ def show_network(network: Network) -> None:
 
 
 def measured(shell: Any) -> str:
-    """What lies between the notebook's ranks, as JSON, for the panel beside it; `message` says why it is not known."""
+    """Measure the network between the notebook's ranks for the panel, as JSON; `message` says why it is unknown."""
     from ..notebook.errors import DistributeError
 
     magics = shell.magics_manager.registry.get("HvdMagics")
@@ -271,7 +271,7 @@ def show_status(rows: list[dict[str, Any]]) -> None:
 
 
 def complete_line(line: str, names: Iterable[str]) -> list[str]:
-    """What may stand at the end of a line behind our magics: commands, options, names of the notebook."""
+    """Return the completions for a line with one of our magics: commands, options, names in the notebook."""
     magic, *words = [*line.split(), *([""] if line[-1:].isspace() else [])] or [""]
     if magic == "%%distribute" and words:
         return list(OPTIONS)
@@ -285,7 +285,7 @@ def complete_line(line: str, names: Iterable[str]) -> list[str]:
 
 
 def make_completer(shell: Any) -> Any:
-    """A matcher for the Tab key that has our lines to itself: Python's own words are wrong there."""
+    """Make a matcher for the Tab key that alone completes our lines: Python's words are wrong in them."""
 
     @context_matcher()  # type: ignore[untyped-decorator]
     def jupyter_hvd(context: CompletionContext) -> SimpleMatcherResult:

@@ -12,7 +12,7 @@ from ..removed_options import removed_words
 
 
 class MagicParser(MagicArgumentParser):  # type: ignore[misc]
-    """Wrong arguments are the user's to mend, not the kernel's to end by."""
+    """Reports wrong arguments to the user instead of ending the kernel, as argparse would."""
 
     def __init__(self, prog: str, description: str) -> None:
         super().__init__(prog, description=description, add_help=True)

@@ -94,7 +94,7 @@ class TensorMagics(Magics):  # type: ignore[misc]
                 continue  # it may call what is no tensor function
             self._execute_statement(node, filename, shows=node is tree.body[-1])
             try:
-                if name and (function := self._made_tensor(name)) is not None:
+                if name and (function := self._convert_defined_function(name)) is not None:
                     made[name] = function
             except TensorError as error:
                 errors.append(error)
@@ -102,11 +102,12 @@ class TensorMagics(Magics):  # type: ignore[misc]
         if errors:
             raise CellError(errors, self.cells)
 
-    def _made_tensor(self, name: str) -> TensorFunction | None:
-        """The tensor function that a function just defined has become; None where a decorator made something else of it.
+    def _convert_defined_function(self, name: str) -> TensorFunction | None:
+        """Convert a function that was just defined to a tensor function; None where a decorator made something else of
+        it.
 
         Raises:
-            TensorError: it is none; the name stands for nothing then.
+            TensorError: it cannot be converted; its name is then unbound.
         """
         from ..tensor import TensorError, TensorFunction, tensor
 
@@ -154,7 +155,7 @@ class TensorMagics(Magics):  # type: ignore[misc]
 
     @line_magic  # type: ignore[untyped-decorator]
     def gradcost(self, line: str) -> None:
-        """What the derivatives of a tensor function cost: `%gradcost f --wrt x`."""
+        """Report the cost of a tensor function's derivatives: `%gradcost f --wrt x`."""
         try:
             words = shlex.split(line, posix=False)
         except ValueError as error:
@@ -175,7 +176,7 @@ class TensorMagics(Magics):  # type: ignore[misc]
             raise CellError([error], self.cells) from None
 
     def _parse_subject(self, text: str) -> tuple[Any, Any]:
-        """`f`, or `f(A, x)` as the function and its arguments, which are not run together."""
+        """Parse `f`, or `f(A, x)` as the function and its arguments; the call is not run."""
         try:
             tree = ast.parse(text, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -193,7 +194,7 @@ class TensorMagics(Magics):  # type: ignore[misc]
     # What is remembered between cells
 
     def note_start(self, info: Any) -> None:
-        """Which cell is about to run: statements point at their lines by it."""
+        """Note which cell is about to run, so that statements can refer to its lines."""
         self.infos.append(info)
         if "cells" in self.__dict__:
             self._remember_cell()
@@ -213,7 +214,7 @@ class TensorMagics(Magics):  # type: ignore[misc]
 
 
 def _makes_function(call: ast.Call) -> bool:
-    """Whether it is `f.grad("x")` and the like, which is a function itself."""
+    """Whether a call is `f.grad("x")` or the like, which returns a function."""
     return isinstance(call.func, ast.Attribute) and call.func.attr in (
         *("grad", "value_and_grad", "jvp", "vjp", "hessian"),
     )

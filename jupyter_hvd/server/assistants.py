@@ -54,12 +54,12 @@ async def convert(file: File, ctx: Context, batch: Batch = "global", write: bool
         if asked := await ask_user(ctx, question):
             return asked
     checking = [] if write else ["--check"]
-    return await json_of("convert", path, "--json", "--batch", batch, *checking)
+    return await run_json_command("convert", path, "--json", "--batch", batch, *checking)
 
 
 async def explain(file: File) -> dict[str, Any]:
     """Say how each variable of a training changes where batches grow with the number of workers, and the line that decides."""
-    return await json_of("explain", served_path(file), "--json")
+    return await run_json_command("explain", served_path(file), "--json")
 
 
 async def verify(
@@ -91,7 +91,7 @@ async def verify(
         return asked
     verdict: dict[str, Any] = {}
     checked = 0
-    async with aclosing(lines_of("verify", path, "--events", "--yes", *chosen)) as lines:
+    async with aclosing(run_command_lines("verify", path, "--events", "--yes", *chosen)) as lines:
         async for line in lines:
             verdict = json.loads(line)
             if not verdict.get("done"):
@@ -120,14 +120,14 @@ async def certify(
     given = [part for name, size in (sizes or {}).items() for part in ("--size", f"{name}={size}")]
     if asked := await ask_user(ctx, f"Run {path} and measure the gradient of `{function}`?"):
         return asked
-    return await json_of("certify", *given, "--json", path, function, *by)
+    return await run_json_command("certify", *given, "--json", path, function, *by)
 
 
 def served_path(file: str) -> Path:
-    """The path of a file below the root folder of the Jupyter server, for a caller who knows the server's token.
+    """Return the path of a file below the Jupyter server's root folder, for a caller who knows the server's token.
 
     Raises:
-        ToolError: the caller does not, or the file is not there.
+        ToolError: the caller does not know it, or the file does not exist.
     """
     server = ServerApp.instance()
     check_token(server)
@@ -141,10 +141,10 @@ def served_path(file: str) -> Path:
 
 
 def check_token(server: ServerApp) -> None:
-    """Let nobody use a tool who could not use the Jupyter server.
+    """Refuse callers who could not use the Jupyter server.
 
     Raises:
-        ToolError: the request has not the server's token, or the server has none.
+        ToolError: the request lacks the server's token, or the server has none.
     """
     token = server.identity_provider.token
     if not token:
@@ -194,18 +194,18 @@ async def ask_user(ctx: Context, question: str) -> InputRequiredResult | None:
     return None
 
 
-async def json_of(*arguments: str | Path) -> dict[str, Any]:
-    """The JSON object that a command prints."""
-    async with aclosing(lines_of(*arguments)) as lines:
+async def run_json_command(*arguments: str | Path) -> dict[str, Any]:
+    """Run a command and return the JSON object that it prints."""
+    async with aclosing(run_command_lines(*arguments)) as lines:
         answer = json.loads(b"".join([line async for line in lines]))
     return dict(answer)
 
 
-async def lines_of(*arguments: str | Path) -> AsyncGenerator[bytes, None]:
-    """The lines that a command of `jupyter hvd` prints; leaving the iterator ends all that it started.
+async def run_command_lines(*arguments: str | Path) -> AsyncGenerator[bytes, None]:
+    """Run a `jupyter hvd` command and yield its lines; leaving the iterator ends all processes that it started.
 
     Raises:
-        ToolError: the command could not use what it was given.
+        ToolError: the command could not use its arguments.
     """
     from ..launch.processes import end_processes
 

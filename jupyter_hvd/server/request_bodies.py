@@ -23,11 +23,11 @@ MAX_STEPS = 1000
 
 
 class RequestError(Exception):
-    """A request that cannot be answered; the message is for the user."""
+    """Raised where a request cannot be answered; the message is for the user."""
 
 
 def parse_body(body: bytes) -> dict[str, Any]:
-    """The JSON object in a request's body.
+    """Parse a request's body as a JSON object.
 
     Raises:
         RequestError: it is something else.
@@ -51,7 +51,7 @@ def check_keys(given: Mapping[str, Any], known: set[str]) -> None:
 
 
 def read_options(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that a request gives, as `Options.resolve` takes them.
+    """Read the options in a request, in the form that `Options.resolve` takes.
 
     Raises:
         RequestError: the options have another form than documented.
@@ -76,9 +76,9 @@ def read_options(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_folder(request: Mapping[str, Any], root: Path) -> Path | None:
-    """The folder of the notebook at `path` below the folder that the server shows.
+    """Return the folder of the notebook at `path` below the server's root folder.
 
-    None for a notebook that lies in no folder of this machine: its contents come from elsewhere.
+    None for a notebook that is not in a folder of this machine: its contents come from elsewhere.
 
     Raises:
         RequestError: there can be no such path, or it leads out of the server's folder.
@@ -98,11 +98,11 @@ def read_folder(request: Mapping[str, Any], root: Path) -> Path | None:
     return folder if is_there else None
 
 
-def verification_request(request: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """A request for a verification, checked, as `verification.py` takes it.
+def read_verification_request(request: Mapping[str, Any], root: Path) -> dict[str, Any]:
+    """Check a request for a verification, and return it in the form that `verify.attached` takes.
 
     Args:
-        root: the folder that the server shows, below which the notebook's path leads.
+        root: the server's root folder, below which the notebook's path leads.
 
     Raises:
         RequestError: the request has another form than documented.
@@ -131,10 +131,10 @@ def verification_request(request: Mapping[str, Any], root: Path) -> dict[str, An
 
 
 def read_part(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The changes that are left out, and the notebook that the others make; nothing where all are made.
+    """Read which changes are left out, and the notebook with the others; None where all changes are made.
 
     Raises:
-        RequestError: only one of both is there, or it has another form than documented.
+        RequestError: only one of the two is given, or it has another form than documented.
     """
     if "left" not in request and "converted" not in request:
         return {}
@@ -156,10 +156,10 @@ def whole_number(
 
 
 def read_notebook(value: Any) -> Any:
-    """A notebook of any version of nbformat, as version 4.
+    """Convert a notebook of any nbformat version to version 4.
 
     Raises:
-        RequestError: it is none.
+        RequestError: the value is not a notebook.
     """
     from ..convert.documents import parse_notebook
 

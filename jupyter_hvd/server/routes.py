@@ -32,7 +32,7 @@ from tornado import web
 from tornado.iostream import StreamClosedError
 
 from ..convert.conversion_limit import CONVERSION_SECONDS
-from .request_bodies import RequestError, parse_body, verification_request
+from .request_bodies import RequestError, parse_body, read_verification_request
 from .worker import OK, read_frame, write_frame
 
 #: A notebook's code is far smaller; outputs need not be sent.
@@ -56,7 +56,7 @@ NOWHERE = "/"
 
 
 class WorkerError(Exception):
-    """The worker gave no answer; the message is for the user."""
+    """Raised where the worker does not answer; the message is for the user."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -64,20 +64,20 @@ class WorkerError(Exception):
 
 
 class Worker:
-    """A process that converts, started at its first use and anew after a failure. One request at a time."""
+    """A process that converts, started on first use and again after a failure. It handles one request at a time."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._process: subprocess.Popen[bytes] | None = None
 
     def ask_worker(self, kind: str, body: bytes, limit: float) -> tuple[int, bytes]:
-        """The HTTP status and the JSON that answer a request.
+        """Return the HTTP status and JSON for a request.
 
         Args:
             limit: seconds after which the process is ended.
 
         Raises:
-            WorkerError: it took too long, or the process died of it.
+            WorkerError: it took too long, or the process crashed.
         """
         process = self._running_process()
         answer, has_expired = self._exchange_message(process, limit, (kind, body))
@@ -98,7 +98,9 @@ class Worker:
         limit: float,
         request: tuple[str, bytes] | None = None,
     ) -> tuple[tuple[str, bytes] | None, bool]:
-        """What the process writes next, None where it ends; and whether it was ended after `limit` seconds."""
+        """Send a request and return the process's next message, None where it ends, and whether it was ended after
+        `limit` seconds.
+        """
         assert process.stdin is not None
         assert process.stdout is not None
         expired = threading.Event()
@@ -120,7 +122,7 @@ class Worker:
             timer.cancel()
 
     def _running_process(self) -> subprocess.Popen[bytes]:
-        """The process, with the converter imported: on a busy machine that takes longer than most conversions."""
+        """Return the process after it has imported the converter, which on a busy machine takes longer than most conversions."""
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
                 [*SAFE_PYTHON, "jupyter_hvd.server.worker", str(self.root)],
@@ -143,13 +145,13 @@ Request = tuple[str, bytes, "Future[tuple[int, bytes]]"]
 
 
 class Workers:
-    """A few workers, started as requests come while all others are busy; a request waits only where all of them are.
+    """A pool of workers. A new one is started if all others are busy; a request waits only at the maximum number.
 
-    Each is served by a thread that does not keep the server from ending. A worker ends with the server.
+    Each is served by a thread that does not keep the server from exiting. Workers end with the server.
 
     Attributes:
         limit: seconds for one request.
-        most: how many workers there may be.
+        most: the maximum number of workers.
     """
 
     def __init__(
@@ -164,10 +166,10 @@ class Workers:
         self._lock = threading.Lock()
 
     async def ask_worker(self, kind: str, body: bytes = b"{}") -> tuple[int, bytes]:
-        """The HTTP status and the JSON that answer a request.
+        """Return the HTTP status and JSON for a request.
 
         Raises:
-            WorkerError: it took too long, or the process died of it.
+            WorkerError: it took too long, or the process crashed.
         """
         answer: Future[tuple[int, bytes]] = Future()
         with self._lock:
@@ -202,7 +204,7 @@ class Workers:
 
 
 class Claim:
-    """One verification's right to be the only one, from its beginning until all that it has started has ended."""
+    """The exclusive right of one verification, from its beginning until all its processes have ended."""
 
     def __init__(self) -> None:
         self.cancelled = False
@@ -218,7 +220,7 @@ class Verifier:
 
     @asynccontextmanager
     async def claim_verifier(self) -> AsyncIterator[Claim]:
-        """Let nobody else begin meanwhile. The end of one that is cancelled is waited for.
+        """Claim the verifier. If a cancelled verification is still ending, wait for it.
 
         Raises:
             BusyError: another verification is running.
@@ -236,7 +238,7 @@ class Verifier:
             claim.over.set()
 
     async def stream_events(self, request: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
-        """The process's events, a line each; leaving the iterator ends all that it has started."""
+        """Yield the process's events, one line each; leaving the iterator ends all its processes."""
         mark = uuid.uuid4().hex
         frame = io.BytesIO()
         write_frame(frame, "verify", json.dumps(request).encode())
@@ -284,17 +286,17 @@ class Verifier:
 
 
 class BusyError(Exception):
-    """Another verification is running."""
+    """Raised where another verification is running."""
 
 
 def failure_event(text: str) -> bytes:
-    """The last event of a verification that came to no verdict."""
+    """Return the last event of a verification without a verdict."""
     message = (text.strip().splitlines() or ["the verification gave no answer"])[-1]
     return json.dumps({"done": True, "holds": False, "message": message}).encode() + b"\n"
 
 
 async def end_verification(process: asyncio.subprocess.Process, mark: str) -> None:
-    """Let a verification notice that nobody listens, give it time to clean up, and end what is left of it."""
+    """Close a verification's input so that it cleans up, wait for a while, and kill its remaining processes."""
     assert process.stdin is not None
     process.stdin.close()
     with suppress(TimeoutError):
@@ -307,7 +309,7 @@ async def end_verification(process: asyncio.subprocess.Process, mark: str) -> No
 
 @web.stream_request_body
 class Handler(APIHandler):
-    """Errors are JSON with a `message`. Nothing of a body is read for one who may not send it."""
+    """Base of all handlers. Errors are JSON with a `message`; the body of an unauthorized request is not read."""
 
     auth_resource = "jupyter-hvd"
 
@@ -337,9 +339,9 @@ class Handler(APIHandler):
             self.finish()  # which closes the connection, since there is more to read
 
     def refuse_body(self) -> None:
-        """Say at once that the body is too large.
+        """Answer at once that the body is too large.
 
-        What is still sent is read for a while, and dropped: most clients read the answer afterwards.
+        The rest of the body is read for a while and discarded, since most clients read the answer only after sending.
         """
         self.is_refused = True
         self.chunks.clear()
@@ -352,7 +354,7 @@ class Handler(APIHandler):
         self.flush()
 
     def read_body(self) -> bytes | None:
-        """The request's body; None where it was refused, and all is said."""
+        """Return the request's body; None where it was refused, and an answer was sent."""
         return None if self.is_refused else b"".join(self.chunks)
 
     async def answer_request(self, kind: str, body: bytes | None = b"{}") -> None:
@@ -406,7 +408,9 @@ class VerifyHandler(Handler):
 
     async def start_verification(self, body: bytes) -> None:
         try:
-            request = verification_request(await asyncio.to_thread(parse_body, body), self.root)
+            request = read_verification_request(
+                await asyncio.to_thread(parse_body, body), self.root
+            )
         except RequestError as error:
             raise web.HTTPError(400, str(error)) from None
         self.set_header("Content-Type", "application/x-ndjson")
@@ -454,6 +458,6 @@ def add_routes(server_app: Any) -> None:
 
 
 def command_path() -> str:
-    """Where this environment's command is, since a terminal's shell may have another PATH; empty if it is not installed."""
+    """Return the path of this environment's command, since a terminal may have another PATH; "" if it is not installed."""
     command = Path(sysconfig.get_path("scripts")) / "jupyter-hvd"
     return str(command) if command.is_file() else ""

@@ -34,10 +34,10 @@ def print_event(event: dict[str, Any]) -> None:
 
 
 def follow_verification(request: dict[str, Any]) -> dict[str, Any]:
-    """Verify, telling of each check; the last event.
+    """Run a verification, and report each check; return the last event.
 
     Args:
-        request: as the server has checked it, `folder` in place of `path`: see `routes.VerifyHandler`.
+        request: as checked by the server, with `folder` instead of `path`: see `server.VerifyHandler`.
     """
     if request["folder"] is not None:
         return verify_beside(Path(request["folder"]), request)
@@ -46,7 +46,7 @@ def follow_verification(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def verify_beside(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
-    """`follow_verification`, with the folder whose files the programs have copies of."""
+    """Run a verification as `follow_verification`, on copies of the files in `folder`."""
     given = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in request["options"].items()

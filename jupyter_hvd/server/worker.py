@@ -39,7 +39,7 @@ Route = Callable[[dict[str, Any]], Any]
 
 
 def read_frame(stream: IO[bytes]) -> tuple[str, bytes] | None:
-    """The next kind and body, None at the end of the stream."""
+    """Read the next kind and body; None at the end of the stream."""
     kind, _, length = stream.readline().decode().partition(" ")
     if not length.endswith("\n"):
         return None
@@ -53,7 +53,7 @@ def write_frame(stream: IO[bytes], kind: str, body: bytes) -> None:
 
 
 def answer_request(route: Route, body: bytes) -> tuple[int, bytes]:
-    """The HTTP status and JSON that answer a request.
+    """Return the HTTP status and JSON for a request.
 
     The JSON is ASCII, since a lone surrogate in a notebook has no encoding.
     """
@@ -73,7 +73,7 @@ def failure_answer(message: str) -> bytes:
 
 
 def answer_rules(_: dict[str, Any]) -> list[dict[str, str]]:
-    """The answer to `GET rules`."""
+    """Answer `GET rules`."""
     from ..convert.documentation import rule_page
     from ..convert.rules import RULES
 
@@ -83,10 +83,10 @@ def answer_rules(_: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def answer_convert(request: dict[str, Any], root: Path) -> dict[str, Any]:
-    """The answer to `POST convert`.
+    """Answer `POST convert`.
 
     Raises:
-        RequestError: the request has another form than documented, or is no Python notebook.
+        RequestError: the request has another form than documented, or contains no Python notebook.
     """
     from ..convert import NotPythonError, OptionError, Options
     from ..convert.documents import Notebook, check_size
@@ -121,7 +121,7 @@ def answer_convert(request: dict[str, Any], root: Path) -> dict[str, Any]:
 
 
 def answer_script(request: dict[str, Any]) -> dict[str, str]:
-    """The answer to `POST script`.
+    """Answer `POST script`.
 
     Raises:
         RequestError: as for `answer_convert`.
@@ -133,14 +133,14 @@ def answer_script(request: dict[str, Any]) -> dict[str, str]:
 
 
 def end_with_parent(parent: int) -> None:
-    """End this process soon after its parent has, in the midst of a conversion too."""
+    """End this process soon after its parent ends, even during a conversion."""
     while os.getppid() == parent:
         time.sleep(PAUSE)
     os._exit(0)
 
 
 def main(root: Path) -> None:
-    """Answer until the input ends; the output belongs to the answers alone."""
+    """Answer requests until the input ends. Only answers are written to standard output."""
     threading.Thread(target=end_with_parent, args=(os.getppid(),), daemon=True).start()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

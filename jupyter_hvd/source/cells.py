@@ -35,7 +35,7 @@ BOUND = re.compile(
 
 @dataclass(frozen=True)
 class JoinedCells:
-    """The code cells of a notebook as one program, or a script as the only one.
+    """The code cells of a notebook joined to one program, or a script as the only cell.
 
     Attributes:
         sources: the texts of the cells, in the order in which they run.
@@ -47,7 +47,7 @@ class JoinedCells:
 
     @classmethod
     def of(cls, sources: Sequence[str], labels: Iterable[int] | None = None) -> JoinedCells:
-        """Several cells, known by their position where they have no other number."""
+        """Join cells. Without labels they are numbered by position."""
         return cls(tuple(sources), tuple(range(len(sources)) if labels is None else labels))
 
     @cached_property
@@ -57,7 +57,7 @@ class JoinedCells:
 
     @cached_property
     def python(self) -> str:
-        """The same, of equal length, with everything that is IPython's masked, and what is no Python at all."""
+        """The joined text with IPython's syntax, and cells that are not Python, masked by Python of equal length."""
         if self.labels is None:
             return self.text
         return self._join_sources(
@@ -67,12 +67,12 @@ class JoinedCells:
 
     @cached_property
     def masked(self) -> tuple[str, ...]:
-        """Each cell as Python of the same length, where it can be."""
+        """Each cell as Python of the same length, where that is possible."""
         return tuple(map(mask_cell, self.sources))
 
     @cached_property
     def left_alone(self) -> dict[int, SyntaxFault]:
-        """The cells of a notebook, counted from 0 among these, that are no Python and that nothing else needs."""
+        """The cells, counted from 0, that are not Python and that no other cell needs."""
         if self.labels is None:
             return {}
         faults = {
@@ -94,7 +94,7 @@ class JoinedCells:
 
     @cached_property
     def headers(self) -> tuple[str, ...]:
-        """What stands in front of each cell in the joined text: nothing, but for one that is indented as a whole."""
+        """The text before each cell in the joined text: empty, except for a cell that is indented as a whole."""
         return tuple(
             _INDENTED
             if self.labels is not None
@@ -112,13 +112,13 @@ class JoinedCells:
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """Where each cell begins in the joined text."""
+        """The offset at which each cell begins in the joined text."""
         lengths = [len(h) + len(s) + 1 for h, s in zip(self.headers, self.sources, strict=True)]
         ends = accumulate(lengths, initial=0)  # one more than there are cells: there may be none
         return tuple(end + len(h) for end, h in zip(ends, self.headers, strict=False))
 
     def cell_of(self, offset: int) -> int:
-        """The cell, counted from 0 among these, in which an offset stands."""
+        """Return the cell, counted from 0, that contains an offset of the joined text."""
         return bisect_right(self.starts, offset) - 1
 
     def locate_offset(self, offset: int) -> tuple[int | None, int, int]:
@@ -131,7 +131,7 @@ class JoinedCells:
         return label, line - first + 1, offset - lines[line - 1] + 1
 
     def line_start(self, line: int) -> int:
-        """The offset at which a line, from 1, of the joined text begins."""
+        """Return the offset at which a line, from 1, of the joined text begins."""
         return self._line_starts[line - 1]
 
     @cached_property
@@ -139,7 +139,7 @@ class JoinedCells:
         return [0, *(match.end() for match in NEWLINE.finditer(self.text))]
 
     def split_edits(self, edits: Iterable[Edit]) -> list[list[Edit]]:
-        """The edits to each cell, counted from its own beginning."""
+        """Return the edits to each cell, relative to its beginning."""
         of_cells: list[list[Edit]] = [[] for _ in self.sources]
         for edit in edits:
             cell = self.cell_of(edit.start)
@@ -147,5 +147,5 @@ class JoinedCells:
         return of_cells
 
     def apply_edits(self, edits: Iterable[Edit]) -> list[str]:
-        """The cells with all edits made."""
+        """Return the cells with all edits applied."""
         return list(map(apply_edits, self.sources, self.split_edits(edits)))

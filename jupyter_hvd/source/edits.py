@@ -46,13 +46,13 @@ IN_FRONT = -1000
 
 @dataclass(frozen=True)
 class Edit:
-    """Replace `source[start:end]` by `text`; `start == end` inserts.
+    """Replaces `source[start:end]` by `text`; `start == end` inserts.
 
     Attributes:
-        priority: orders what is inserted at one place; see `Layer`.
-        unless: a change, by its place in the conversion, with which this edit is not made.
-        other_end: of an insertion at one end of an expression, where the other end is. Wrappers that open at
-            one place and close at several are told apart, and put into one another, by it.
+        priority: orders insertions at one offset; see `Layer`.
+        unless: the position of a change in the conversion, with which this edit is not made.
+        other_end: for an insertion at one end of an expression, the offset of the other end. It distinguishes and nests
+            wrappers that open at one offset and close at several.
     """
 
     start: int
@@ -63,9 +63,9 @@ class Edit:
     other_end: int | None = field(default=None, repr=False)
 
     def sort_key(self) -> tuple[int, int, int, int, int]:
-        """The order in which edits are applied; those that are equal in it, as they come.
+        """Return the key that orders edits. Equal edits stay in their original order.
 
-        What is around more opens first and closes last, whatever its layer: else wrappers would cross.
+        The outer of two expressions opens first and closes last, whatever its layer; otherwise wrappers would overlap.
         """
         if self.other_end is None:
             return (self.start, self.end, self.priority, 0, 0)
@@ -73,15 +73,15 @@ class Edit:
         return (self.start, self.end, side, -self.other_end, self.priority)
 
     def relative_to(self, start: int) -> Edit:
-        """This edit, its offsets counted from `start` instead of from the beginning of the text."""
+        """Return the edit with offsets relative to `start`."""
         other = None if self.other_end is None else self.other_end - start
         return replace(self, start=self.start - start, end=self.end - start, other_end=other)
 
 
 def by_priority(edits: Iterable[Edit]) -> dict[Edit, Edit]:
-    """The edits as their priorities alone order them and tell them apart, for those who see no more of them.
+    """Return the edits with priorities that alone give their order, for readers who see nothing else of them.
 
-    Only where wrappers of several expressions meet at one place are there other priorities than before.
+    Priorities change only where wrappers of several expressions meet at one offset.
     """
     places: dict[tuple[int, int], dict[Edit, None]] = defaultdict(dict)
     for edit in edits:
@@ -100,7 +100,7 @@ def by_priority(edits: Iterable[Edit]) -> dict[Edit, Edit]:
 
 
 def apply_edits(source: str, edits: Iterable[Edit]) -> str:
-    """The source with all edits made.
+    """Return the source with all edits applied.
 
     Raises:
         ValueError: two edits replace overlapping spans.

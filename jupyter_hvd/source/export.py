@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .masking import mask_cell, own_statement
+from .masking import extract_statement, mask_cell
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 
 def to_script(notebook: NotebookNode) -> str:
-    """All cells in order; text becomes comments, and so do magics, which Python does not know."""
+    """Convert all cells to a script in order; text cells and magics, which Python does not know, become comments."""
     parts = []
     for cell in notebook.cells:
         if cell.cell_type == "code":
@@ -22,13 +22,13 @@ def to_script(notebook: NotebookNode) -> str:
 
 
 def without_magics(source: str) -> str:
-    """A cell's Python; `pass` stands for a magic, which may be all that a block holds."""
+    """Return a cell's Python; `pass` replaces a magic, which may be all that a block contains."""
     lines = []
     for line, masked in zip(source.split("\n"), mask_cell(source).split("\n"), strict=True):
         indent = line[: len(line) - len(line.lstrip())]
         if line == masked:
             lines.append(line)
-        elif (own := own_statement(line, masked)) is not None:
+        elif (own := extract_statement(line, masked)) is not None:
             lines.append(own)
         elif set(masked.strip()) == {"#"}:
             lines.append(comment_out(line))

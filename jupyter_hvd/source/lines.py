@@ -7,9 +7,9 @@ from difflib import SequenceMatcher
 
 
 def line_origins(before: str, after: str) -> tuple[int, ...]:
-    """For each line of a text, from 1, the line of an earlier version of it that it comes from.
+    """Map each line of a text, from 1, to the line of an earlier version that it comes from.
 
-    A line that was put in belongs to the one behind it, and what replaces lines to those that it replaces.
+    An inserted line belongs to the line after it; a replacement to the lines that it replaces.
     """
     old, new = before.splitlines(), after.splitlines()
     origins: list[int] = []
@@ -23,7 +23,7 @@ def line_origins(before: str, after: str) -> tuple[int, ...]:
 def origin_finder(
     before: Mapping[int | None, str], after: Mapping[int | None, str]
 ) -> Callable[[tuple[str, int]], tuple[int | None, int, str] | None]:
-    """Finds the cell, line and text that a line of a converted program comes from, the cell given as a label.
+    """Make a function that finds the cell label, line and text that a line of a converted program comes from.
 
     Args:
         before, after: the program's texts by cell, None for a script, whose label is "".

@@ -41,7 +41,7 @@ ANY_NAME = re.compile(r"^[ \t]*%(?:run|pylab|store)\b", re.MULTILINE)
 
 
 def cell_magics(source: str) -> tuple[str, ...]:
-    """The names of the cell magics that a cell stands under, the outer ones first."""
+    """Return the names of a cell's cell magics, the outer ones first."""
     names: list[str] = []
     start = 0
     while (magic := CELL_MAGIC.match(source, start)) is not None:

@@ -23,7 +23,7 @@ _MAX_INDENTS = 100
 
 
 def mask_cell(source: str) -> str:
-    """A cell as Python of the same length and with the same lines, in time that grows as its length does."""
+    """Convert a cell to Python of the same length and with the same lines, in linear time."""
     start = 0
     while (magic := CELL_MAGIC.match(source, start)) is not None:
         if magic["name"] not in PYTHON_CELL_MAGICS:
@@ -38,12 +38,12 @@ def mask_cell(source: str) -> str:
 
 
 def comment_out(source: str) -> str:
-    """A text of the same length, each line a comment behind its indentation."""
+    """Return a text of the same length in which each line is a comment after its indentation."""
     return re.sub(r"\S[^\n\r]*", lambda line: "#" * len(line.group()), source)
 
 
-def own_statement(line: str, masked: str) -> str | None:
-    """What is the program's own of a line with a magic, as Python: of `x = %time f()`, `x = f()`; None where nothing is."""
+def extract_statement(line: str, masked: str) -> str | None:
+    """Return the Python statement in a line with a magic: `x = f()` of `x = %time f()`; None where there is none."""
     start = next((n for n, both in enumerate(zip(line, masked, strict=True)) if len({*both}) > 1))
     if masked.startswith((" ", "0;"), start):
         return line[:start] + masked[start:].removeprefix("0;").lstrip()
@@ -51,7 +51,7 @@ def own_statement(line: str, masked: str) -> str | None:
 
 
 def _mask_statements(source: str) -> str:
-    """A cell, or what a cell magic is given, masked line by line where it is no Python as it is."""
+    """Mask a cell, or the body of a cell magic, line by line if it is not valid Python."""
     if not re.search(r"[%!?]", source) or syntax_error(source) is None:
         return source
     return _mask_lines(source)

@@ -16,11 +16,11 @@ _DECODER = json.JSONDecoder()
 
 @dataclass(frozen=True)
 class ChangedCell:
-    """What a code cell holds now.
+    """The new contents of a code cell.
 
     Attributes:
         source: its text.
-        cleared: whether its outputs and its execution count are to go.
+        cleared: whether to remove its outputs and execution count.
     """
 
     source: str
@@ -28,11 +28,11 @@ class ChangedCell:
 
 
 def with_cells(text: str, changed: Mapping[int, ChangedCell]) -> str:
-    """The text of a notebook's file in version 4 of nbformat, with some cells changed.
+    """Return the text of an nbformat 4 notebook with some cells changed.
 
     Args:
-        text: a file that `json.loads` reads.
-        changed: the cells that change, by their place among all cells.
+        text: the file's text, valid JSON.
+        changed: the changed cells, by their position among all cells.
     """
     return apply_edits(text, list(_source_edits(text, changed)))
 
@@ -66,14 +66,14 @@ class _Member:
 
 
 def _skip_blanks(text: str, place: int) -> int:
-    """The first place from one on that is not blank."""
+    """Return the first position, from one on, that is not blank."""
     match = _BLANKS.match(text, place)
     assert match is not None
     return match.end()
 
 
 def _object_members(text: str, start: int) -> dict[str, _Member]:
-    """The members of the JSON object that begins at a place; of two of one name the last, as JSON's readers take it."""
+    """Return the members of the JSON object that begins at a position; of duplicate names the last, as JSON readers do."""
     found: dict[str, _Member] = {}
     place = _skip_blanks(text, start + 1)
     while text[place] != "}":
@@ -88,7 +88,7 @@ def _object_members(text: str, start: int) -> dict[str, _Member]:
 
 
 def _element_starts(text: str, start: int) -> Iterator[int]:
-    """Where each element of the JSON array that begins at a place begins."""
+    """Return the positions at which the elements of the JSON array at `start` begin."""
     place = _skip_blanks(text, start + 1)
     while text[place] != "]":
         yield place
@@ -99,7 +99,7 @@ def _element_starts(text: str, start: int) -> Iterator[int]:
 
 
 def _source_json(text: str, member: _Member, source: str) -> str:
-    """A cell's text as JSON, in the form in which the file has it: one string, or a list of lines."""
+    """Format a cell's text as JSON in the same form as in the file: one string, or a list of lines."""
     before = text[member.start : member.end]
     # A file in ASCII stays one where it has other characters as escapes.
     escaped = "\\u" in before and before.isascii()
@@ -117,7 +117,7 @@ def _source_json(text: str, member: _Member, source: str) -> str:
 
 
 def _string_json(text: str, escaped: bool) -> str:
-    """A string as JSON; a lone surrogate has a form in escapes alone."""
+    """Format a string as JSON; a lone surrogate can only be escaped."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -130,5 +130,5 @@ def _split_lines(source: str) -> Sequence[str]:
 
 
 def join_lines(source: Any) -> str:
-    """A cell's text, which a file may hold as a list of lines."""
+    """Return a cell's text, which a file may store as a list of lines."""
     return "".join(source) if isinstance(source, list) else str(source)

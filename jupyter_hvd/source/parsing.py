@@ -19,7 +19,7 @@ NESTED_TOO_DEEPLY = "an expression is nested too deeply"
 
 
 class UnparsableError(ValueError):
-    """A text that Python's parser does not take.
+    """Raised for a text that Python's parser refuses.
 
     Attributes:
         fault: line, column and reason.
@@ -32,19 +32,19 @@ class UnparsableError(ValueError):
 
     @property
     def is_too_deep(self) -> bool:
-        """Whether the text may be Python, only nested more deeply than Python's parser goes."""
+        """Whether the text may be valid Python that is nested more deeply than Python's parser supports."""
         return is_too_deep(self.fault)
 
 
 def parse_python(source: str, filename: str = "<cell>", *, awaits: bool = True) -> ast.Module:
-    """The syntax tree of a text.
+    """Parse a text.
 
     Args:
-        filename: what warnings and tracebacks of the compiled tree call the text.
-        awaits: whether `await` may stand outside of functions, as it may in a cell.
+        filename: the name of the text in warnings and tracebacks of the compiled tree.
+        awaits: allow `await` outside of functions, as in a cell.
 
     Raises:
-        UnparsableError: the text is no Python, or is nested too deeply.
+        UnparsableError: the text is not Python, or is nested too deeply.
     """
     flags = ast.PyCF_ONLY_AST | (ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if awaits else 0)
     with _convert_faults(source):
@@ -55,7 +55,7 @@ def parse_python(source: str, filename: str = "<cell>", *, awaits: bool = True) 
 
 @contextmanager
 def _convert_faults(source: str) -> Iterator[None]:
-    """What Python's parser and compiler raise of a text, as `UnparsableError`; what they warn of is the user's to see later."""
+    """Raise errors of Python's parser and compiler as `UnparsableError` within the block, and suppress their warnings."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -73,7 +73,7 @@ def _convert_faults(source: str) -> Iterator[None]:
 
 
 def parse_program(source: str) -> ast.Module:
-    """The syntax tree of a script that Python compiles: whether `await` and `return` stand where they may is seen only then.
+    """Parse a script, and check that `await` and `return` are at valid positions, which only the compiler does.
 
     Raises:
         UnparsableError: as for `parse_python`.
@@ -85,7 +85,7 @@ def parse_program(source: str) -> ast.Module:
 
 
 def deepest_line(source: str) -> int:
-    """The line, from 1, of the statement of a Python text that is nested most deeply."""
+    """Return the line, from 1, of the most deeply nested statement."""
     deepest, line = 0, 1
     for statement in parse_python(source).body:
         waiting: list[tuple[ast.AST, int]] = [(statement, 1)]
@@ -99,7 +99,7 @@ def deepest_line(source: str) -> int:
 
 @contextmanager
 def deep_recursion() -> Iterator[None]:
-    """Room for deep trees: a sum of a thousand terms is a tree a thousand levels deep."""
+    """Raise the recursion limit within the block: the tree of a sum of a thousand terms is a thousand levels deep."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, 20_000))
     try:
@@ -109,7 +109,7 @@ def deep_recursion() -> Iterator[None]:
 
 
 def syntax_error(source: str) -> SyntaxFault | None:
-    """Line, column and Python's own message, or None for valid Python; cells may await."""
+    """Return line, column and Python's message, or None for valid Python. `await` is allowed, as in a cell."""
     try:
         _check_parses(source)
     except UnparsableError as error:
@@ -128,17 +128,17 @@ def _check_parses(source: str) -> None:
 
 
 def is_too_deep(fault: SyntaxFault) -> bool:
-    """Whether a text is refused for its nesting alone."""
+    """Whether a text was refused only because of its nesting."""
     return fault[2] == NESTED_TOO_DEEPLY
 
 
 def _line_number(source: str, place: int) -> int:
-    """The line, from 1, of a place in a text; the first where there is no such place."""
+    """Return the line number, from 1, of an offset; 1 for an invalid offset."""
     return source.count("\n", 0, max(place, 0)) + 1
 
 
 def _deep_line(source: str) -> int:
-    """The first line, from 1, up to which a text is nested too deeply already; found by halving."""
+    """Return the first line, from 1, up to which a text is nested too deeply, found by bisection."""
     lines = source.splitlines(keepends=True)
     below, above = 0, len(lines)
     while above - below > 1:

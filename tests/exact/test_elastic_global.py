@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jupyter_hvd.cli.global_batch import RANK_MODULE, program_as_it_is
+from jupyter_hvd.cli.global_batch import RANK_MODULE, copy_unconverted
 from jupyter_hvd.convert import Options
 from jupyter_hvd.convert.unconverted_programs import common_variables
 from jupyter_hvd.launch import restarts
@@ -237,7 +237,7 @@ def test_a_rank_that_comes_back_changes_no_result(tmp_path: Path, monkeypatch, t
     monkeypatch.setattr(restarts, "GRACE", 0.5)
     one = write_program(tmp_path, training)
     starts, lines = [], []
-    with program_as_it_is(tmp_path / "train.py") as (copy, folder, _):
+    with copy_unconverted(tmp_path / "train.py") as (copy, folder, _):
         result = run_job_again(
             Program(copy, tmp_path / "train.py", module=RANK_MODULE),
             folder,
