@@ -66,7 +66,7 @@ class Build:
         return flags | ({"HOROVOD_GPU_OPERATIONS": "NCCL"} if self.gpu else {})
 
     def find_missing(self, environment: Mapping[str, str] = os.environ) -> list[str]:
-        """Return what the system lacks, each with what to do."""
+        """Return a text for each system program or header that the build lacks, with advice on how to install it."""
         lacking = [name for name in TOOLS if shutil.which(name) is None]
         said = []
         if lacking:

@@ -83,7 +83,7 @@ def answer_rules(_: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def answer_convert(request: dict[str, Any], root: Path) -> dict[str, Any]:
-    """Answer `POST convert`.
+    """Convert the notebook in a request: the answer to `POST convert`.
 
     Raises:
         RequestError: the request has another form than documented, or contains no Python notebook.

@@ -75,7 +75,7 @@ class Call(NamedTuple):
 
     @deep_recursion()
     def cost(self) -> Cost:
-        """Count the operations exactly."""
+        """Count the additions, multiplications and calls of `program` exactly, without computing anything."""
         given = ((x, t, self.arguments[x]) for x, t, _ in self.instance.parameters)
         data = {x: RelationData.of(t, value) for x, t, value in given if isinstance(t, RELATIONS)}
         function = self.instance.function

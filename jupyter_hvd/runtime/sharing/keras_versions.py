@@ -554,7 +554,7 @@ def _keras_state() -> Any:
 
 
 def seed_states(layer: Any) -> list[Any]:
-    """The variables from which a layer of Keras 3, and all that it consists of, draw random numbers."""
+    """Return the variables from which a Keras 3 layer, and all its parts, draw random numbers."""
     return [
         generator.state
         for part in layer._flatten_layers()

@@ -111,7 +111,7 @@ def cost(e: Term, env: Environment) -> Cost:
 
 
 def _application_cost(e: Apply, env: Environment) -> Cost:
-    """The operations of an array-level function."""
+    """Count the operations of an array-level function."""
     counts = {"additions": 0, "multiplications": 0, "calls": 0}
     for binders, work in applied_work(e):
         counts[work.kind] += work.times * sum(1 for _ in points(binders, work.condition, env))

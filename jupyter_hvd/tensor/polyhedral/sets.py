@@ -210,6 +210,7 @@ def _order_constraints(parts: Iterable[Predicate]) -> list[Predicate]:
 
 
 def _constraint_key(p: Predicate) -> str:
+    """Return the sort key of a constraint."""
     match p:
         case Compare(op, left, right):
             return f"{left}{op}{right}"

@@ -191,6 +191,7 @@ def points(binders: Binders, p: Predicate, env: Environment) -> Iterator[None]:
 
 
 def _restore(integers: dict[str, int], index: str, value: int | None) -> None:
+    """Set an index back to its earlier value; remove it if it had none."""
     if value is None:
         integers.pop(index, None)
     else:
