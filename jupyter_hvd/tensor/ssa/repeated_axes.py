@@ -32,7 +32,7 @@ from .program import (
     operands,
     pointwise,
     rename,
-    renamed_output,
+    rename_output,
 )
 
 
@@ -77,7 +77,7 @@ def drop_repeated_axes(program: Program) -> Program:
     if not is_changed:
         return program
     names = {x: _whole(found[x], builder) for x in flatten_output(program.output)}
-    return builder.build_program(renamed_output(program.output, names))
+    return builder.build_program(rename_output(program.output, names))
 
 
 def _is_free(rhs: Rhs) -> bool:
