@@ -35,8 +35,10 @@ from .scale_findings import (
     is_constant,
     number_of,
 )
-from .scale_inference import ADDS, ORDERS, PASSES, SETS, ScaleInference
+from .scale_inference import SETS, ScaleInference
+from .scale_program_calls import PASSES
 from .scale_signatures import ScaleLibrary
+from .scale_state import ADDS, ORDERS
 from .values import ValueAnalysis
 
 #: The root that rates are computed by; others come of powers of what counts steps.

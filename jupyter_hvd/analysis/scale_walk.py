@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import libcst as cst
 
+from .definitions import Definition
 from .exponents import Exponent
+from .index import Binding
+from .scale_constants import Constants
 from .scale_findings import Agreeing, Found, Scale
+from .scale_frequencies import Frequencies
+from .scale_recurrences import Recurrences
+from .scale_signatures import ScaleLibrary
+from .values import ValueAnalysis
+from .whole_numbers import WholeNumbers
 
 
 class Walk(Protocol):
     """The walk that finds how expressions scale.
 
     Attributes:
-        found: what it has found.
+        found: what it has found. whole: which numbers are whole. frequencies: how often statements run.
     """
 
+    values: ValueAnalysis
+    library: ScaleLibrary
     found: Found
+    whole: WholeNumbers
+    recurrences: Recurrences
+    constants: Constants
+    frequencies: Frequencies
 
     def scale(self, node: cst.BaseExpression) -> Scale:
         """How an expression scales."""
@@ -60,3 +75,30 @@ class Walk(Protocol):
 
     def is_external(self, node: cst.BaseExpression) -> bool:
         """Whether a number comes from outside the program."""
+
+    def unseen(self, node: cst.BaseExpression, *operands: cst.BaseExpression) -> Exponent:
+        """The exponent of what an unknown operator gives."""
+
+    def any_of(self, scales: tuple[Scale, ...]) -> Scale | None:
+        """How a value scales that may be any of several."""
+
+    def join(self, scales: Sequence[Scale], node: cst.CSTNode) -> Scale:
+        """The exponent of an expression that may be any of several."""
+
+    def join_definitions(self, definitions: Sequence[object], node: cst.CSTNode) -> Scale:
+        """How a variable scales that one of some definitions sets."""
+
+    def of_binding(self, binding: Binding) -> Scale:
+        """How what a binding binds scales."""
+
+    def reaching(self, name: cst.Name) -> list[Definition]:
+        """The definitions that a name may hold; none where it has too many to be followed."""
+
+    def has_few(self, name: cst.Name) -> bool:
+        """Whether the definitions of a name are followed."""
+
+    def flow(self, target: Exponent, source: Exponent, node: cst.CSTNode, reason: str = "") -> None:
+        """Note that a value is handed on."""
+
+    def statement(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The statement of an expression; of a loop's own variable, a node in its body."""

@@ -61,3 +61,7 @@ def is_decorated(function: cst.CSTNode, *names: str) -> bool:
         isinstance(d.decorator, cst.Name) and d.decorator.value in names
         for d in function.decorators
     )
+
+
+def is_string_literal(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.SimpleString | cst.FormattedString | cst.ConcatenatedString)

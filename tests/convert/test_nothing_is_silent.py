@@ -8,7 +8,7 @@ import pytest
 from jupyter_hvd import convert_source
 from jupyter_hvd.analysis import scale_builtins
 from jupyter_hvd.analysis.scale_findings import Recurrence, Scale
-from jupyter_hvd.analysis.scale_inference import ScaleInference
+from jupyter_hvd.analysis.scale_operators import Operators
 from jupyter_hvd.analysis.scale_recurrences import Recurrences
 from jupyter_hvd.convert import Conversion
 from jupyter_hvd.convert.tensorflow import scale_signatures
@@ -119,14 +119,14 @@ def test_an_operator_that_is_not_known(
 ) -> None:
     source = OPERATORS[operator]
     right = convert_source(source)
-    known = ScaleInference._of_operation
+    known = Operators.of_operation
 
-    def of_operation(self: ScaleInference, node: cst.BinaryOperation) -> Scale:
+    def of_operation(self: Operators, node: cst.BinaryOperation) -> Scale:
         if isinstance(node.operator, operator):
-            return Scale(self._unseen(node, node.left, node.right))
+            return Scale(self._walk.unseen(node, node.left, node.right))
         return known(self, node)
 
-    monkeypatch.setattr(ScaleInference, "_of_operation", of_operation)
+    monkeypatch.setattr(Operators, "of_operation", of_operation)
     assert not is_silent(source, right)
 
 

@@ -1,0 +1,239 @@
+"""How lists, dictionaries and their entries scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import libcst as cst
+
+from .exponents import ZERO, Exponent, Unknown, exponent_of
+from .index import Binding, element_of
+from .records import is_text
+from .scale_findings import Agreement, Opaque, Recurrence, Scale, Sink, number_of, unknown_scale
+from .scale_recurrences import AUGMENTED
+from .scale_state import StateUpdates
+from .scale_walk import Walk
+from .syntax import added_to, argument, is_string_literal, method, text_key
+
+#: The entry of a list that is one step before the last: one step is one in any unit.
+LAST_BUT_ONE = 2
+
+
+class Containers:
+    """The lists and dictionaries of one module."""
+
+    def __init__(self, walk: Walk, state: StateUpdates) -> None:
+        self._walk, self._state = walk, state
+        self._values, self._module, self._index = walk.values, walk.values.module, walk.values.index
+        self._entered: dict[tuple[object, str], Scale] = {}
+
+    def of_dictionary(self, node: cst.Dict) -> Scale:
+        """A dictionary by numbers, as `{0: 0.1, 1000: 0.01}`; one by texts has entries of their own."""
+        written = [e for e in node.elements if isinstance(e, cst.DictElement)]
+        if len(written) < len(node.elements) or any(is_string_literal(e.key) for e in written):
+            return unknown_scale(node)
+        keys, values = (
+            tuple(self._walk.scale(side) for side in sides)
+            for sides in ((e.key for e in written), (e.value for e in written))
+        )
+        return Scale(exponent_of(Unknown(node)), ZERO, None, keys, values)
+
+    def of_subscript(self, node: cst.Subscript) -> Scale:
+        container = self._walk.scale(node.value)
+        if (key := text_key(node)) is not None:
+            return self._of_entry(node, key)
+        match node.slice:
+            case [cst.SubscriptElement(slice=cst.Slice(lower=lower, upper=upper)), *_]:
+                length = self._slice_length(lower, upper, container.length)
+                return replace(container, length=length, items=())
+            case [cst.SubscriptElement(slice=cst.Index(value=index))]:
+                if container.values:
+                    return self._looked_up(container, index) or unknown_scale(node)
+                number = number_of(index)
+                if number is not None and self._is_counted(node):
+                    return self._of_entry(node, str(number))
+                chosen = self._walk.scale(index)
+                at = number if isinstance(number, int) else -1
+                found = container.item(at) if at >= 0 else self._walk.element(container)
+                if at < -LAST_BUT_ONE and container.length:
+                    back = _without_sign(index)
+                    self._walk.sink(back, container.length, "takes it from the end")
+                if chosen.length is not None:
+                    return replace(container, length=chosen.length, items=())
+                if container.length is not None and number is None and not self._is_set(node):
+                    lookup = Sink(index, chosen.value, container.length, "looks up an entry by it")
+                    self._walk.found.lookups.append(lookup)
+                elif container.length is None and number is None and not self._is_set(node):
+                    self._walk.found.opaque.append(Opaque(node, Unknown(node), (chosen.value,)))
+                return found or Scale(container.value)
+        return Scale(container.value)
+
+    def _looked_up(self, dictionary: Scale, key: cst.BaseExpression) -> Scale | None:
+        """The value of a dictionary that a number is the key of."""
+        keys = self._walk.element(dictionary)
+        if keys is not None:
+            self.look_up(key, keys)
+        return self._walk.any_of(dictionary.values)
+
+    def look_up(self, number: cst.BaseExpression, among: Scale) -> None:
+        """A number that is compared with each of several: those that are written out are edited, else the number is."""
+        exponents = self._walk.scale(number).value, among.value
+        result = exponent_of(Unknown(number, "lookup"))
+        agreement = Agreement("lookup", number, number, number, exponents, result)
+        self._walk.found.agreements.append(agreement)
+
+    def _is_set(self, node: cst.Subscript) -> bool:
+        return isinstance(self._module.parent(node), cst.AssignTarget | cst.AugAssign)
+
+    def _slice_length(
+        self,
+        lower: cst.BaseExpression | None,
+        upper: cst.BaseExpression | None,
+        whole: Exponent | None,
+    ) -> Exponent | None:
+        """The length of `x[i:i + n]`, of `x[i * n:(i + 1) * n]`, of `x[:n]`."""
+        if upper is None:
+            match lower:
+                case cst.UnaryOperation(operator=cst.Minus(), expression=window) if whole:
+                    self._walk.sink(window, whole, "takes so many of the last")
+                    return whole
+            return whole
+        text = self._module.text
+        if lower is None:
+            return self._walk.scale(upper).value
+        if isinstance(upper, cst.Name):
+            match self._walk.reaching(upper):
+                case [Binding(value=cst.BinaryOperation() as end, path=(), adds=False)]:
+                    upper = end
+        if (added := added_to(lower, upper)) is not None:
+            return self._walk.scale(added).value
+        match lower, upper:
+            case cst.BinaryOperation(left=a, operator=cst.Multiply(), right=b), cst.BinaryOperation(
+                left=c, operator=cst.Multiply(), right=d
+            ):
+                for size in (a, b):
+                    if text(size) in (text(c), text(d)):
+                        return self._walk.scale(size).value
+        bounds = [_without_sign(bound) for bound in (lower, upper)]
+        if whole and all(isinstance(bound, cst.Integer) for bound in bounds):
+            for bound in bounds:
+                self._walk.sink(bound, whole, "cuts at so many")
+            return whole
+        return None
+
+    def _of_entry(self, node: cst.Subscript, key: str) -> Scale:
+        """`cfg["steps"]`: what the entry of a dictionary of the program is set to, and what is added to it."""
+        entries = list(self._entries(node.value, key))
+        if not entries:
+            return self._walk.outside(node)
+        identity = self._values.definitions.identity(node.value)
+        of = identity if isinstance(identity, frozenset) else self._module.text(node.value)
+        if (of, key) not in self._entered:
+            value = exponent_of(Unknown(node, "entry"))
+            self._entered[of, key] = Scale(value)
+            starts = [self._walk.statement(place) for place, _, operator in entries if not operator]
+            for place, source, operator in entries:
+                if operator:
+                    self._state.recur(place, value, Recurrence(operator, source), starts)
+                    continue
+                scale = self._walk.scale(source)
+                self._walk.flow(value, scale.value, place)
+                if scale.length is not None:
+                    self._entered[of, key] = replace(scale, value=value)
+        return self._entered[of, key]
+
+    def _is_counted(self, node: cst.Subscript) -> bool:
+        """Whether an entry of a list counts, as in `count[0] += 1` within a function."""
+        if not isinstance(node.value, cst.Name):
+            return False
+        text = self._module.text
+        return any(
+            isinstance(target := self._module.parent(there), cst.Subscript)
+            and isinstance(self._module.parent(target), cst.AugAssign)
+            and text(target) == text(node)
+            for there, added, part in self._index.stored.get(node.value.value, ())
+            if not part and isinstance(number_of(added), int)
+        )
+
+    def _entries(
+        self, container: cst.BaseExpression, key: str
+    ) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, str]]:
+        """Where an entry is set, to what, and the operator of an assignment such as `+=`."""
+        for entry in self._values.records.entries(container, key):
+            yield entry.place, entry.value, ""
+        for made in self._values.of(container) if key.isdecimal() else ():
+            match made.node:
+                case cst.List(elements=elements) if int(key) < len(elements):
+                    yield made.node, elements[int(key)].value, ""
+        if isinstance(container, cst.Name):
+            for there, value, part in self._index.stored.get(container.value, ()):
+                target = self._module.parent(there)
+                if isinstance(target, cst.Subscript) and not part and _has_key(target, key):
+                    statement = self._module.parent(target)
+                    if self._walk.recurrences.is_same(there, container):
+                        operator = ""
+                        if isinstance(statement, cst.AugAssign):
+                            operator = AUGMENTED.get(type(statement.operator), "?")
+                        yield target, value, operator
+
+    def of_dictionary_method(self, held: Scale, call: cst.Call) -> Scale | None:
+        keys, values = self._walk.element(held), self._walk.any_of(held.values)
+        match method(call), call.args:
+            case (("get" | "pop" | "setdefault"), [key, *rest]):
+                found = self._looked_up(held, key.value)
+                return (
+                    self._walk.join([found, self._walk.scale(rest[0].value)], call)
+                    if rest and found
+                    else found
+                )
+            case "items", [] if keys is not None and values is not None:
+                return Scale(ZERO, ZERO, Scale(ZERO, items=(keys, values)))
+            case "keys", []:
+                return Scale(ZERO, ZERO, keys)
+            case "values", []:
+                return Scale(ZERO, ZERO, values)
+        return None
+
+    def filled(self, binding: Binding, place: cst.CSTNode, scale: Scale) -> Scale:
+        """How a list scales to which elements are appended: its length by how often that is done."""
+        if isinstance(place, cst.Name):
+            calls = self._index.filled.get(place.value, [])
+        elif isinstance(place, cst.Attribute):
+            calls = self._index.filled_attributes.get(place.attr.value, [])
+        else:
+            return scale
+        for call in calls:
+            assert isinstance(call.func, cst.Attribute)
+            if method(call) == "append" and self._walk.recurrences.is_same(call.func.value, place):
+                often = self._walk.frequencies.since(
+                    call, self._state.starts(binding, place, itself=True)
+                )
+                written = element_of(binding)
+                limit = self.limit(written) if written is not None else None
+                if limit is not None:
+                    self._walk.sink(limit, often, "holds so many of the last")
+                return Scale(scale.value, often, self._walk.scale(call.args[0].value))
+        return scale
+
+    def limit(self, value: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The `n` of `deque(maxlen=n)`."""
+        if isinstance(value, cst.Call) and self._walk.qualified(value) == "collections.deque":
+            limit = argument(value, "maxlen", 1)
+            return limit.value if limit is not None else None
+        return None
+
+
+def _without_sign(node: cst.BaseExpression) -> cst.BaseExpression:
+    match node:
+        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+            return inner
+    return node
+
+
+def _has_key(entry: cst.Subscript, key: str) -> bool:
+    return any(
+        isinstance(e.slice, cst.Index)
+        and (is_text(e.slice.value, key) or str(number_of(e.slice.value)) == key)
+        for e in entry.slice
+    )

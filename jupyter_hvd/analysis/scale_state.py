@@ -1,0 +1,246 @@
+"""State from step to step: what adds to a variable, multiplies it or averages it, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import libcst as cst
+
+from .exponents import ZERO, Equation, Exponent
+from .index import Binding, Path
+from .scale_averages import Weights, step_of_average
+from .scale_carried import CarriedState, State
+from .scale_feedback import Feedback
+from .scale_findings import (
+    Assignment,
+    Carried,
+    Recurrence,
+    Repeated,
+    Scale,
+    Sink,
+    is_constant,
+    number_of,
+)
+from .scale_walk import Walk
+
+#: The reason of a recurrence.
+ADDS = "adds to it"
+#: Comparisons by which a bound is reached.
+ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
+#: A factor that is no larger is no decay by steps.
+LEAST_FACTOR = 0.5
+
+
+class StateUpdates:
+    """The statements of one module that make a variable of what it was."""
+
+    def __init__(self, walk: Walk) -> None:
+        self._walk = walk
+        self._values, self._module, self._index = walk.values, walk.values.module, walk.values.index
+        self._feedback = Feedback(walk.values, walk.recurrences, walk.library)
+        self._carried = CarriedState(walk.values, walk.library, walk.recurrences, walk.reaching)
+        self._understood: set[cst.CSTNode] = set()  # places of recurrences
+        self._operands: set[cst.CSTNode] = set()  # what recurrences add or multiply by
+        self._weighted: set[cst.CSTNode] = set()  # weights of moving averages
+        self._decays: set[str] = set()  # of moments of gradients, which stay
+
+    def of_recurrence(self, node: cst.BinaryOperation) -> Scale | None:
+        """The exponent of the variable of `x = x + c`, given its `x + c`; the operands may have different exponents."""
+        statement = self._module.enclosing(node, (cst.Assign, cst.BaseStatement))
+        if not isinstance(statement, cst.Assign):
+            return None
+        place = statement.targets[0].target
+        if isinstance(place, cst.Name):
+            bound = self._index.bound.get(place)
+        else:
+            named = place.attr.value if isinstance(place, cst.Attribute) else ""
+            bindings = self._index.attribute_bindings.get(named, ())
+            bound = next((b for b in bindings if b.place is place), None)
+        if bound is None or self._walk.recurrences.within_bounds(bound.value, place) is not node:
+            return None
+        return (
+            self._walk.of_binding(bound)
+            if self._walk.recurrences.of(bound, place) is not None
+            else None
+        )
+
+    def previous(self, binding: Binding, place: cst.CSTNode) -> Scale | None:
+        """The variable's value before the statement."""
+        others: list[object] = []
+        if isinstance(place, cst.Name):
+            others = [d for d in self._walk.reaching(place) if d is not binding]
+        elif isinstance(place, cst.Attribute):
+            others = [b for b in self._values.attribute_bindings(place) if b is not binding]
+        return self._walk.join_definitions(others, place) if others else None
+
+    def starts(
+        self, binding: Binding, place: cst.CSTNode, itself: bool = False
+    ) -> list[cst.CSTNode]:
+        """Where the variable is set to something that is not made of itself."""
+        bindings: Iterable[object] = ()
+        if isinstance(place, cst.Name):
+            few = self._walk.has_few(place)
+            bindings = self._values.definitions.of(place) if few else ()
+        elif isinstance(place, cst.Attribute):
+            bindings = self._values.attribute_bindings(place)
+        return [
+            self._walk.statement(other.place)
+            for other in bindings
+            if isinstance(other, Binding)
+            and (itself or other is not binding)
+            and other.place is not None
+            and self._walk.recurrences.of(other, other.place) is None
+        ]
+
+    def recur(
+        self,
+        place: cst.CSTNode,
+        value: Exponent,
+        recurrence: Recurrence,
+        starts: Sequence[cst.CSTNode],
+    ) -> None:
+        """`x += c` at a statement of frequency D gives x the exponent of c plus D; `x *= c` raises c to the number of times."""
+        self._understood.add(place)
+        self._operands.add(recurrence.operand)
+        if self._is_step(place):
+            self._decays |= {self._module.text(weight) for weight, _ in recurrence.weights}
+            return
+        frequency = self._walk.frequencies.since(self._walk.statement(place), starts)
+        self._walk.found.uncalled += [
+            function
+            for unknown in frequency.terms
+            if (function := self._walk.frequencies.uncalled.get(unknown)) is not None
+        ]
+        operator, operand = recurrence.operator, recurrence.operand
+        if operator in "+-":
+            counts = number_of(operand) in (1, -1)
+            increment = ZERO if counts else self._walk.scale(operand).value
+            reason = ADDS
+            if self._is_moved_on(place):
+                frequency = ZERO
+            self._walk.found.facts.append(Equation(value, increment + frequency, place, reason))
+            if is_constant(operand) and not isinstance(number_of(operand), int):
+                self._walk.found.ramps.append(Equation(value, ZERO, place, reason))
+        elif operator in "*/" and not self._is_event(place, operand):
+            value = self._walk.scale(operand).value
+            calls = self._often_called(place)
+            self._walk.found.repeated.append(Repeated(operand, frequency, value, calls=calls))
+        self._weight(recurrence.weights, frequency, self._often_called(place))
+
+    def _often_called(self, place: cst.CSTNode) -> tuple[Exponent, ...]:
+        """How often each of several calls of the function around a place runs."""
+        function = self._module.function_of(place)
+        sites = self._values.calls.sites(function) if function is not None else ()
+        return tuple(map(self._walk.frequencies.of, sites)) if len(sites) > 1 else ()
+
+    def carry(
+        self,
+        state: State,
+        place: cst.BaseExpression,
+        value: cst.BaseExpression,
+        path: Path = (),
+    ) -> None:
+        """Note a variable that is computed from itself, if nothing has told how."""
+        if place in self._understood or self._is_step(place):
+            return
+        numbers = self._carried.numbers(state, value, path)
+        known = self._operands | self._weighted
+        if known.issuperset(numbers) or self._walk.library.is_gradient(self._values, value):
+            return
+        binding = state.binding
+        starts = self.starts(binding, place) if binding is not None else ()
+        frequency = self._walk.frequencies.since(self._walk.statement(place), starts)
+        self._walk.found.carried.append(Carried(place, tuple(numbers), frequency))
+
+    def feed_back(self, node: cst.BinaryOperation) -> None:
+        """A number that comes back through lists, functions, other names or a model's weights."""
+        found = self._feedback.recurrence(node)
+        if found is None or found.recurrence.operand in self._operands:
+            return
+        if any(weight in self._weighted for weight, _ in found.recurrence.weights):
+            return
+        if self._is_step(node) or self._walk.library.is_gradient(self._values, node):
+            return
+        starts = [self._walk.statement(each) for each in self._feedback.starts(found.place, node)]
+        self.recur(node, self._walk.scale(node).value, found.recurrence, starts)
+        self._understood.add(found.place.node)
+
+    def _weight(self, weights: Weights, frequency: Exponent, calls: tuple[Exponent, ...]) -> None:
+        for weight, kind in weights:
+            value = self._walk.scale(weight).value
+            self._weighted.add(weight)
+            self._walk.found.repeated.append(Repeated(weight, frequency, value, kind, calls))
+            self._walk.found.weights.append(
+                Equation(value, ZERO, weight, "weights an average by it")
+            )
+
+    def _is_moved_on(self, place: cst.CSTNode) -> bool:
+        """Whether a bound is moved on once it is reached, `if step >= bound: bound += 100`.
+
+        It has the unit of what reaches it.
+        """
+        guard = self._module.enclosing(place, (cst.If, cst.For, cst.While, cst.FunctionDef))
+        match guard:
+            case cst.If(
+                test=cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator, right)])
+            ) if isinstance(operator, ORDERS) and isinstance(place, cst.BaseExpression):
+                sides = (left, right)
+                return any(
+                    self._walk.recurrences.is_same(side, place) for side in sides
+                ) and not any(is_constant(side) for side in sides)
+        return False
+
+    def corrects_moment(self, sink: Sink) -> bool:
+        """Whether a number is the `t` of `1 - beta ** t`, which corrects a moment of gradients: both stay as they are."""
+        power = self._module.parent(sink.node)
+        return (
+            isinstance(power, cst.BinaryOperation)
+            and isinstance(power.operator, cst.Power)
+            and power.right is sink.node
+            and self._module.text(power.left) in self._decays
+        )
+
+    def _is_event(self, place: cst.CSTNode, factor: cst.BaseExpression) -> bool:
+        """Whether a number is halved or doubled where something has happened, as a loss scale is, and not step by step."""
+        number = number_of(factor)
+        guard = self._module.enclosing(
+            place, (cst.If, cst.For, cst.While, cst.FunctionDef, cst.Lambda)
+        )
+        is_large = number is not None and not LEAST_FACTOR < abs(number) < 1 / LEAST_FACTOR
+        return is_large and isinstance(guard, cst.If)
+
+    def _is_step(self, place: cst.CSTNode) -> bool:
+        """Whether an assignment is a training step by hand."""
+        return any(
+            a in self._walk.frequencies.demands for a in (place, *self._module.ancestors(place))
+        )
+
+    def accumulate(self, call: cst.Call) -> None:
+        """`step.assign_add(1)`, where the library knows the method."""
+        accumulated = self._walk.library.accumulates(self._values, call)
+        if accumulated is None or not isinstance(call.func, cst.Attribute):
+            return
+        operator, operand = accumulated
+        receiver = call.func.value
+        value = self._walk.scale(receiver).value
+        itself = lambda node: self._walk.recurrences.is_same(node, receiver)  # noqa: E731
+        goes_round = False
+        if operator == "=":
+            added = self._walk.recurrences.within_bounds(operand, receiver)
+            goes_round = added is not operand
+            recurrence = self._walk.recurrences.made_of(added, itself)
+        else:
+            weights = step_of_average(operand, operator, itself)
+            recurrence = Recurrence("~" if weights else operator, operand, weights)
+        # Of `x.assign(x + c)` nothing is known of c's unit; of a factor or weights, that they are constants; of `(x + c) % n`,
+        # that it counts.
+        if recurrence is not None and (
+            operator != "=" or goes_round or recurrence.operator in "*~"
+        ):
+            self.recur(call, value, recurrence, ())
+        else:
+            self._walk.flow(value, self._walk.scale(operand).value, call)
+            self.carry(State(receiver), call, operand)
+        often = self._walk.frequencies.of(call)
+        name = self._module.text(receiver)
+        self._walk.found.assignments.append(Assignment(name, call, value, often))
