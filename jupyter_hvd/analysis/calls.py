@@ -102,6 +102,7 @@ class CallGraph:
             (call, arg.value)
             for call, direct, position in self._passing(function, param)
             if (arg := argument(direct, param.name.value, position)) is not None
+            or (arg := _behind_star(direct, function, param)) is not None
         ]
 
     def starred_arguments(
@@ -150,3 +151,17 @@ class CallGraph:
             case cst.Attribute(value=receiver, attr=cst.Name(value=called)) if called == name:
                 return {value.kind for value in self._resolver.of(receiver)} == {Kind.CLASS}
         return False
+
+
+def _behind_star(call: cst.Call, function: Function, param: cst.Param) -> cst.Arg | None:
+    """The argument behind a starred one, `size` of `f(*pair, size)`, if the call must pass all parameters by position."""
+    taken = function.params
+    if taken.kwonly_params or isinstance(taken.star_arg, cst.Param) or taken.star_kwarg:
+        return None
+    if any(each.default is not None or each.equal == "=" for each in taken.params):
+        return None
+    if [arg.star for arg in call.args].count("*") != 1 or any(arg.keyword for arg in call.args):
+        return None
+    from_end = len(parameters(function)) - parameters(function).index(param)
+    behind = [arg.star for arg in call.args][::-1].index("*")
+    return call.args[-from_end] if from_end <= behind else None

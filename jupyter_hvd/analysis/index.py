@@ -50,6 +50,16 @@ def descended(value: cst.BaseExpression, path: Path) -> tuple[cst.BaseExpression
     return value, path
 
 
+def _key_of(container: cst.BaseExpression) -> str:
+    """The name of a container, of an attribute after a point; '' of others."""
+    match container:
+        case cst.Name(value=name):
+            return name
+        case cst.Attribute(attr=cst.Name(value=name)):
+            return f".{name}"
+    return ""
+
+
 @dataclass
 class Index(Walk):
     """All places of a module that the analysis asks for, collected in one walk."""
@@ -65,10 +75,15 @@ class Index(Walk):
     generators: set[cst.CSTNode] = field(default_factory=set)
     leaves: list[cst.Break | cst.Continue | cst.Return] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
-    #: For names of containers what their elements are set to, each with the name that is written there, and the part of it.
-    stored: dict[str, list[tuple[cst.Name, cst.BaseExpression, Path]]] = field(default_factory=dict)
+    #: For names of containers what their elements are set to, each with the container as it is written there, and the part of
+    #: the value; attributes by their names after a point.
+    stored: dict[str, list[tuple[cst.Name | cst.Attribute, cst.BaseExpression, Path]]] = field(
+        default_factory=dict
+    )
     bound: dict[cst.CSTNode, Binding] = field(default_factory=dict)  # by target node
     filled: dict[str, list[cst.Call]] = field(default_factory=lambda: defaultdict(list))
+    #: For names of dictionaries, attributes by their names after a point, calls that add to the lists in them.
+    filled_entries: dict[str, list[cst.Call]] = field(default_factory=lambda: defaultdict(list))
     filled_attributes: dict[str, list[cst.Call]] = field(default_factory=lambda: defaultdict(list))
     attribute_bindings: dict[str, list[Binding]] = field(default_factory=lambda: defaultdict(list))
     returns: dict[cst.CSTNode, list[cst.BaseExpression]] = field(
@@ -88,12 +103,33 @@ class Index(Walk):
             case cst.Attribute(value=receiver, attr=cst.Name(value=name)):
                 bound = Binding(value, path, receiver, adds=adds, place=target)
                 self.attribute_bindings[name].append(bound)
-            case cst.Subscript(value=cst.Name(value=name) as container):
-                self.stored.setdefault(name, []).append((container, value, path))
+            case cst.Subscript(value=cst.Name() | cst.Attribute() as container):
+                self.stored.setdefault(_key_of(container), []).append((container, value, path))
             case cst.Tuple(elements=elements) | cst.List(elements=elements):
                 for index, element in enumerate(elements):
                     starred = isinstance(element, cst.StarredElement)
                     self.bind(element.value, value, (*path, ELEMENT if starred else index))
+
+    def stored_in(
+        self, container: cst.BaseExpression
+    ) -> list[tuple[cst.Name | cst.Attribute, cst.BaseExpression, Path]]:
+        """What the elements of containers of the same name are set to."""
+        return self.stored.get(_key_of(container), [])
+
+    def fills(self, place: cst.BaseExpression) -> bool:
+        """Whether calls add to a list of the same name."""
+        match place:
+            case cst.Name(value=name):
+                return name in self.filled
+            case cst.Attribute(attr=cst.Name(value=name)):
+                return name in self.filled_attributes
+            case cst.Subscript(value=container):
+                return bool(self.filled_in(container))
+        return False
+
+    def filled_in(self, container: cst.BaseExpression) -> list[cst.Call]:
+        """The calls that add to lists in dictionaries of the same name."""
+        return self.filled_entries.get(_key_of(container), [])
 
     def visit_Assign(self, node: cst.Assign) -> None:
         self.assigns.append(node)
@@ -162,6 +198,8 @@ class Index(Walk):
                     self.filled[filled.value].append(node)
                 elif isinstance(filled, cst.Attribute):
                     self.filled_attributes[filled.attr.value].append(node)
+                elif isinstance(filled, cst.Subscript):
+                    self.filled_entries[_key_of(filled.value)].append(node)
 
     def visit_Import(self, node: cst.Import) -> None:
         self.imports.append(node)

@@ -63,6 +63,7 @@ class Records:
                 found.update(dict.fromkeys(self._of_class(value.node, name)))
             elif isinstance(value.node, cst.Call) and value.kind in (Kind.UNKNOWN, Kind.OTHER):
                 found.update(dict.fromkeys(self._of_call(value.node, name)))
+                found.update(dict.fromkeys(self._of_replacements(value.node, name)))
         return [self._binding(value) for value in found]
 
     def is_record(self, call: cst.Call) -> bool:
@@ -110,13 +111,17 @@ class Records:
         elif initial.params.star_kwarg is not None and _stores_all(initial):
             for site in self._calls.sites(owner):
                 yield from self._passed(site, name)
+        yield from self._of_replacements(owner, name)
+
+    def _of_replacements(self, made: cst.CSTNode, name: str) -> Iterator[cst.BaseExpression]:
+        """What replacements of a record give to a field."""
         for call in self._replacements:
-            if any(value.node is owner for value in self._resolver.of(call.args[0].value)):
+            if any(value.node is made for value in self._resolver.of(self._replaced(call))):
                 yield from self._passed(call, name)
 
     @cached_property
     def _replacements(self) -> list[cst.Call]:
-        """The calls of `dataclasses.replace`."""
+        """The calls of `dataclasses.replace` and of `_replace`."""
         return [call for call in self._index.calls if self._is_replacement(call)]
 
     def _passed(
@@ -179,27 +184,44 @@ class Records:
 
     @cached_property
     def _updates(self) -> list[cst.Call]:
-        """The calls of a method `update` of a name."""
+        """The calls of a method `update`."""
         return [
             call
             for call in self._index.calls
-            if method(call) == "update"
-            and isinstance(call.func, cst.Attribute)
-            and isinstance(call.func.value, cst.Name)
+            if method(call) == "update" and isinstance(call.func, cst.Attribute)
         ]
+
+    @property
+    def updates(self) -> Iterator[tuple[cst.BaseExpression, str, cst.BaseExpression]]:
+        """The entries and fields that `update` and `replace` set by keywords: the record, the name and the value."""
+        changes = [(c, c.func.value) for c in self._updates if isinstance(c.func, cst.Attribute)]
+        changes += [(call, self._replaced(call)) for call in self._replacements]
+        for call, record in changes:
+            yield from ((record, a.keyword.value, a.value) for a in call.args if a.keyword)
+
+    def _replaced(self, call: cst.Call) -> cst.BaseExpression:
+        """The record of which `dataclasses.replace(record, …)` or `record._replace(…)` makes another."""
+        if isinstance(call.func, cst.Attribute) and method(call) == "_replace":
+            return call.func.value
+        return call.args[0].value
 
     # What calls hand on
 
     def handed_on(self, call: cst.Call) -> cst.BaseExpression | None:
         """The 32 of `field(default=32)`, which a field of a data class has; the `config` of `replace(config, rate=1)`."""
         if self._is_replacement(call):
-            return call.args[0].value
+            return self._replaced(call)
         name = self._resolver.qualified(call.func)
         given = argument(call, "default", _FIELDS[name]) if name in _FIELDS else None
         return given.value if given is not None else None
 
     def _is_replacement(self, call: cst.Call) -> bool:
-        return bool(call.args) and self._resolver.qualified(call.func) == "dataclasses.replace"
+        if not call.args:
+            return False
+        return (
+            method(call) == "_replace"
+            or self._resolver.qualified(call.func) == "dataclasses.replace"
+        )
 
 
 def is_text(node: cst.BaseExpression, text: str) -> bool:

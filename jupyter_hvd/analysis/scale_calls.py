@@ -12,6 +12,9 @@ from .scale_signatures import Signature
 from .scale_walk import Walk
 from .syntax import argument
 
+#: Parameters that may be given a shape, the number of rows first.
+_SHAPES = frozenset({"shape", "size"})
+
 
 def apply_signature(walk: Walk, call: cst.Call, signature: Signature) -> Scale:
     receiver: Scale | None = None
@@ -46,7 +49,7 @@ def apply_signature(walk: Walk, call: cst.Call, signature: Signature) -> Scale:
 
 def _numbers(walk: Walk, name: str, value: cst.BaseExpression) -> Scale:
     """How the numbers scale that are given for a parameter; of a shape, the number of rows."""
-    rows = walk.scale(value).item(0) if name == "shape" else None
+    rows = walk.scale(value).item(0) if name in _SHAPES else None
     return rows or walk.numbers(value)
 
 

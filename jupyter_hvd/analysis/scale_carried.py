@@ -11,6 +11,7 @@ from .library import Kind
 from .scale_findings import Reaching, is_constant, number_of
 from .scale_recurrences import Recurrences
 from .scale_signatures import ScaleLibrary
+from .syntax import text_key
 from .values import ValueAnalysis
 
 #: How many expressions are followed backwards.
@@ -26,11 +27,14 @@ class State:
     """A variable as one statement sets it.
 
     Attributes:
-        place: its name or attribute there, or what a method assigns to. binding: the assignment; None of a method.
+        place: its name or attribute there, or what a method assigns to; of an entry that a call sets, the value.
+        binding: the assignment; None of a method or a call. record: whose entry or field a call sets. key: the name of that.
     """
 
     place: cst.BaseExpression
     binding: Binding | None = None
+    record: cst.BaseExpression | None = None
+    key: str = ""
 
 
 class CarriedState:
@@ -110,6 +114,13 @@ class CarriedState:
         return any(value.kind is Kind.FUNCTION for value in self._values.of(call.func))
 
     def _is_state(self, state: State, node: cst.BaseExpression) -> bool:
+        if state.record is not None:
+            match node:
+                case cst.Subscript(value=record) if text_key(node) == state.key:
+                    return self._recurrences.is_same(record, state.record)
+                case cst.Attribute(value=record, attr=cst.Name(value=name)) if name == state.key:
+                    return self._recurrences.is_same(record, state.record)
+            return False
         if isinstance(node, cst.Name) and isinstance(state.place, cst.Name):
             return any(each is state.binding for each in self._reaching(node))
         return not isinstance(node, cst.Name) and self._recurrences.is_same(node, state.place)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -11,7 +11,6 @@ from .exponents import ZERO, Exponent, Unknown, exponent_of
 from .index import Binding, element_of
 from .records import is_text
 from .scale_findings import Agreement, Opaque, Recurrence, Scale, Sink, number_of, unknown_scale
-from .scale_recurrences import AUGMENTED
 from .scale_state import StateUpdates
 from .scale_walk import Walk
 from .syntax import added_to, argument, is_string_literal, method, text_key
@@ -44,8 +43,11 @@ class Containers:
         if (key := text_key(node)) is not None:
             return self._of_entry(node, key)
         match node.slice:
-            case [cst.SubscriptElement(slice=cst.Slice(lower=lower, upper=upper)), *_]:
+            case [cst.SubscriptElement(slice=cst.Slice(lower=lower, upper=upper, step=stride)), *_]:
                 length = self._slice_length(lower, upper, container.length)
+                if stride is not None and length is not None and number_of(stride) not in (1, -1):
+                    self._walk.sink(_without_sign(stride), length, "takes one of so many")
+                    length = ZERO
                 return replace(container, length=length, items=())
             case [cst.SubscriptElement(slice=cst.Index(value=index))]:
                 if container.values:
@@ -124,23 +126,25 @@ class Containers:
 
     def _of_entry(self, node: cst.Subscript, key: str) -> Scale:
         """`cfg["steps"]`: what the entry of a dictionary of the program is set to, and what is added to it."""
-        entries = list(self._entries(node.value, key))
+        entries = list(self._entries(node, key))
         if not entries:
-            return self._walk.outside(node)
+            return self._filled_entry(node.value, key) or self._walk.outside(node)
         identity = self._values.definitions.identity(node.value)
         of = identity if isinstance(identity, frozenset) else self._module.text(node.value)
         if (of, key) not in self._entered:
             value = exponent_of(Unknown(node, "entry"))
             self._entered[of, key] = Scale(value)
-            starts = [self._walk.statement(place) for place, _, operator in entries if not operator]
-            for place, source, operator in entries:
-                if operator:
-                    self._state.recur(place, value, Recurrence(operator, source), starts)
+            starts = [self._walk.statement(place) for place, _, made in entries if made is None]
+            for place, source, recurrence in entries:
+                if recurrence is not None:
+                    self._state.recur(place, value, recurrence, starts)
+                    self._state.made[source] = value
                     continue
                 scale = self._walk.scale(source)
                 self._walk.flow(value, scale.value, place)
                 if scale.length is not None:
-                    self._entered[of, key] = replace(scale, value=value)
+                    filled = self._filled_entry(node.value, key, starts)
+                    self._entered[of, key] = replace(filled or scale, value=value)
         return self._entered[of, key]
 
     def _is_counted(self, node: cst.Subscript) -> bool:
@@ -152,30 +156,39 @@ class Containers:
             isinstance(target := self._module.parent(there), cst.Subscript)
             and isinstance(self._module.parent(target), cst.AugAssign)
             and text(target) == text(node)
-            for there, added, part in self._index.stored.get(node.value.value, ())
+            for there, added, part in self._index.stored_in(node.value)
             if not part and isinstance(number_of(added), int)
         )
 
     def _entries(
-        self, container: cst.BaseExpression, key: str
-    ) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, str]]:
-        """Where an entry is set, to what, and the operator of an assignment such as `+=`."""
+        self, node: cst.Subscript, key: str
+    ) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, Recurrence | None]]:
+        """Where an entry is set, to what, and how that is made of what the entry was."""
+        container, recurrences = node.value, self._walk.recurrences
         for entry in self._values.records.entries(container, key):
-            yield entry.place, entry.value, ""
+            yield entry.place, *self._made_of_itself(node, entry.value)
         for made in self._values.of(container) if key.isdecimal() else ():
             match made.node:
                 case cst.List(elements=elements) if int(key) < len(elements):
-                    yield made.node, elements[int(key)].value, ""
-        if isinstance(container, cst.Name):
-            for there, value, part in self._index.stored.get(container.value, ()):
-                target = self._module.parent(there)
-                if isinstance(target, cst.Subscript) and not part and _has_key(target, key):
-                    statement = self._module.parent(target)
-                    if self._walk.recurrences.is_same(there, container):
-                        operator = ""
-                        if isinstance(statement, cst.AugAssign):
-                            operator = AUGMENTED.get(type(statement.operator), "?")
-                        yield target, value, operator
+                    yield made.node, elements[int(key)].value, None
+        for there, value, part in self._index.stored_in(container):
+            target = self._module.parent(there)
+            if isinstance(target, cst.Subscript) and not part and _has_key(target, key):
+                statement = self._module.parent(target)
+                if not recurrences.is_same(there, container):
+                    continue
+                if isinstance(statement, cst.AugAssign):
+                    yield target, value, recurrences.augmented(statement, target)
+                else:
+                    yield target, *self._made_of_itself(node, value)
+
+    def _made_of_itself(
+        self, entry: cst.Subscript, value: cst.BaseExpression
+    ) -> tuple[cst.BaseExpression, Recurrence | None]:
+        """What an entry is set to, without bounds around it, and how it is made of what the entry was."""
+        inner = self._walk.recurrences.within_bounds(value, entry)
+        recurrence = self._walk.recurrences.of_entry(entry, inner)
+        return (inner, recurrence) if recurrence is not None else (value, None)
 
     def of_dictionary_method(self, held: Scale, call: cst.Call) -> Scale | None:
         keys, values = self._walk.element(held), self._walk.any_of(held.values)
@@ -215,6 +228,42 @@ class Containers:
                     self._walk.sink(limit, often, "holds so many of the last")
                 return Scale(scale.value, often, self._walk.scale(call.args[0].value))
         return scale
+
+    def _filled_entry(
+        self,
+        container: cst.BaseExpression,
+        key: str | None,
+        starts: Sequence[cst.CSTNode] = (),
+    ) -> Scale | None:
+        """How a list in a dictionary scales to which elements are appended, by any key where none is given."""
+        for call in self._index.filled_in(container):
+            match call:
+                case cst.Call(func=cst.Attribute(value=cst.Subscript() as entry)) if (
+                    method(call) == "append" and text_key(entry) in (key, None)
+                ) or key is None:
+                    if self._walk.recurrences.is_same(entry.value, container):
+                        often = self._walk.frequencies.since(call, starts or self._made(container))
+                        element = self._walk.scale(call.args[0].value)
+                        return Scale(element.value, often, element)
+        return None
+
+    def _made(self, container: cst.BaseExpression) -> list[cst.CSTNode]:
+        """The statements that make a container."""
+        if not isinstance(container, cst.Name) or not self._walk.has_few(container):
+            return []
+        bindings = self._values.definitions.of(container)
+        places = (b.place for b in bindings if isinstance(b, Binding))
+        return [self._walk.statement(place) for place in places if place is not None]
+
+    def of_filled(self, call: cst.Call) -> Scale | None:
+        """How `history.items()` and `history.values()` scale, of a dictionary of lists to which elements are appended."""
+        if not isinstance(call.func, cst.Attribute) or method(call) not in ("items", "values"):
+            return None
+        filled = self._filled_entry(call.func.value, None)
+        if filled is None or call.args:
+            return None
+        pair = Scale(ZERO, items=(unknown_scale(call), filled))
+        return Scale(ZERO, ZERO, filled if method(call) == "values" else pair)
 
     def limit(self, value: cst.BaseExpression) -> cst.BaseExpression | None:
         """The `n` of `deque(maxlen=n)`."""

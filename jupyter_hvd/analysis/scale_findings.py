@@ -182,6 +182,19 @@ class Assignment:
     frequency: Exponent
 
 
+@dataclass(frozen=True)
+class RowsOfSteps:
+    """A number that is written as the size of a batch, and multiplied by a count: `steps * 32`.
+
+    Attributes:
+        size: how the number scales. count: the exponent of the count.
+    """
+
+    node: cst.BaseExpression
+    size: Exponent
+    count: Exponent
+
+
 @dataclass
 class Found:
     """What the walk over a module has found, in the order of the text.
@@ -197,6 +210,7 @@ class Found:
         weights: the weights of moving averages, which are the same on any number of ranks before they are raised to a power.
         ramps: what is taken for the same on any number of ranks, as fractions are added to it.
         counts: how often loops of unknown length iterate, and functions run, and whether training runs in them.
+        rows_of_steps: sizes of batches that no edit multiplies, times counts.
         sizes: sizes of batches as they were written, before another edit multiplies them.
         uncalled: functions with counts or factors in them which nothing is seen to call.
     """
@@ -212,6 +226,7 @@ class Found:
     repeated: list[Repeated] = field(default_factory=list)
     opaque: list[Opaque] = field(default_factory=list)
     carried: list[Carried] = field(default_factory=list)
+    rows_of_steps: list[RowsOfSteps] = field(default_factory=list)
     sizes: list[Equation] = field(default_factory=list)
     uncalled: list[cst.FunctionDef] = field(default_factory=list)
     means: list[Equation] = field(default_factory=list)

@@ -23,6 +23,7 @@ from .scale_findings import (
     Found,
     Opaque,
     Rank,
+    RowsOfSteps,
     Scale,
     Sink,
     is_constant,
@@ -115,6 +116,8 @@ class ScaleInference:
         for node, binding in bound.items():
             if isinstance(node, cst.BaseExpression):
                 self._state.carry(State(node, binding), node, binding.value, binding.path)
+        for record, key, value in self.values.records.updates:
+            self._state.carry(State(value, record=record, key=key), value, value)
         for stored in self._index.stored.values():
             for container, value, path in stored:
                 target = self._module.parent(container)
@@ -434,6 +437,11 @@ class ScaleInference:
         loop = self._module.enclosing(iterable, (cst.For, cst.CompFor, cst.BaseStatement))
         self.found.counts.append((unknown, self.frequencies.trains_in(loop)))
         return exponent_of(unknown)
+
+    def note_size(self, node: cst.BaseExpression, count: Exponent) -> None:
+        if self.library.is_unscaled_size(self.values, node):
+            rows = RowsOfSteps(node, self.scale(node).value, count)
+            self.found.rows_of_steps.append(rows)
 
     def agree(
         self,

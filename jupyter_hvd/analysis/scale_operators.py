@@ -12,9 +12,13 @@ from .index import Binding
 from .scale_constants import UNITS
 from .scale_containers import Containers
 from .scale_findings import Agreeing, Agreement, Scale, number_of, unknown_scale
+from .scale_recurrences import CONVERTING
 from .scale_state import StateUpdates
 from .scale_walk import Walk
 from .syntax import is_string_literal
+
+#: Functions that sum a list.
+_SUMS = ("builtins.sum", "math.fsum", "numpy.sum")
 
 
 class Operators:
@@ -41,6 +45,8 @@ class Operators:
                 value = self.agree("sum", node, node.left, node.right)
             case cst.Multiply():
                 value = left.value + right.value
+                self._walk.note_size(node.left, right.value)
+                self._walk.note_size(node.right, left.value)
                 if isinstance(node.left, cst.List):
                     return replace(left, length=right.value)
             case cst.Divide() | cst.FloorDivide():
@@ -74,12 +80,25 @@ class Operators:
         if self._sums_last(quotient.left, quotient.right):
             return True
         count = number_of(quotient.right) if isinstance(quotient.right, cst.Integer) else None
-        if count is None or count < 2 or count in UNITS or not isinstance(quotient.left, cst.Name):
+        if count is None or count < 2 or count in UNITS:
             return False
-        return any(
-            isinstance(each, Binding) and each.adds and number_of(each.value) is None
-            for each in self._walk.reaching(quotient.left)
-        )
+        return self._is_total(quotient.left)
+
+    def _is_total(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is what a loop sums: `total`, `float(total)`, or `sum(losses)` of a list that a loop fills."""
+        match node:
+            case cst.Name():
+                bindings = [d for d in self._walk.reaching(node) if isinstance(d, Binding)]
+            case cst.Attribute():
+                bindings = self._values.attribute_bindings(node)
+            case cst.Call(args=[cst.Arg(value=inner)]):
+                name = self._walk.qualified(node)
+                if name in _SUMS:
+                    return self._index.fills(inner)
+                return name in CONVERTING and self._is_total(inner)
+            case _:
+                return False
+        return any(each.adds and number_of(each.value) is None for each in bindings)
 
     def _sums_last(self, node: cst.BaseExpression, count: cst.BaseExpression) -> bool:
         """Whether an expression is `sum(losses[-count:])`."""
@@ -91,7 +110,7 @@ class Operators:
                         lower=cst.UnaryOperation(operator=cst.Minus(), expression=last), upper=None
                     ):
                         same = self._module.text(last) == self._module.text(count)
-                        return same and name in ("builtins.sum", "math.fsum", "numpy.sum")
+                        return same and name in _SUMS
         return False
 
     def agree(

@@ -54,6 +54,8 @@ class ProgramCalls:
             and (held := self._walk.scale(call.func.value)).values
         ):
             return self._containers.of_dictionary_method(held, call) or unknown_scale(call)
+        if (filled := self._containers.of_filled(call)) is not None:
+            return filled
         direct = self._values.calls.direct(call)
         functions = [
             value.node

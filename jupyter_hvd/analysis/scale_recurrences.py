@@ -10,6 +10,7 @@ from .flow import positional
 from .index import Binding, element_of
 from .scale_averages import step_of_average, weight_of_rest, weights_of_average
 from .scale_findings import Reaching, Recurrence
+from .syntax import text_key
 from .tree import children_of
 from .values import ValueAnalysis
 from .whole_numbers import BOUNDS
@@ -42,19 +43,27 @@ class Recurrences:
             return None
         if binding.adds:
             statement = self._values.module.parent(place)
-            if not isinstance(statement, cst.AugAssign):
-                return None
-            sign = AUGMENTED.get(type(statement.operator), "?")
-            itself = lambda node: self.is_same(node, place)  # noqa: E731
-            weights = step_of_average(binding.value, sign, itself)
-            if sign == "+" and (kept := self._multiplied_before(statement, itself)) is not None:
-                weights = weight_of_rest(kept, binding.value)
-            return Recurrence("~" if weights else sign, binding.value, weights)
+            return (
+                self.augmented(statement, place) if isinstance(statement, cst.AugAssign) else None
+            )
         written = element_of(binding)
         if written is None:
             return None
         value = self.within_bounds(written, place)
         return self.made_of(value, lambda node: self._is_itself(node, place, binding))
+
+    def augmented(self, statement: cst.AugAssign, place: cst.BaseExpression) -> Recurrence:
+        """How `x += c` makes a variable of itself."""
+        sign = AUGMENTED.get(type(statement.operator), "?")
+        itself = lambda node: self.is_same(node, place)  # noqa: E731
+        weights = step_of_average(statement.value, sign, itself)
+        if sign == "+" and (kept := self._multiplied_before(statement, itself)) is not None:
+            weights = weight_of_rest(kept, statement.value)
+        return Recurrence("~" if weights else sign, statement.value, weights)
+
+    def of_entry(self, entry: cst.Subscript, value: cst.BaseExpression) -> Recurrence | None:
+        """How an entry is made of what it was: `state["step"] + 1`; None where it is not."""
+        return self.made_of(value, lambda node: self.is_same(node, entry))
 
     def _multiplied_before(
         self, statement: cst.AugAssign, is_itself: Callable[[cst.BaseExpression], bool]
@@ -110,7 +119,7 @@ class Recurrences:
         return value
 
     def _reads(self, node: cst.CSTNode, place: cst.BaseExpression) -> bool:
-        if isinstance(node, cst.Name | cst.Attribute) and self.is_same(node, place):
+        if isinstance(node, cst.BaseExpression) and self.is_same(node, place):
             return True
         return any(self._reads(child, place) for child in children_of(node))
 
@@ -118,6 +127,10 @@ class Recurrences:
         identity = self._values.definitions.identity
         if isinstance(node, cst.Name) and isinstance(place, cst.Name):
             return node.value == place.value and identity(node) == identity(place)
+        if isinstance(node, cst.Subscript) and isinstance(place, cst.Subscript):
+            key = text_key(node)
+            if key is not None:
+                return key == text_key(place) and self.is_same(node.value, place.value)
         if isinstance(node, cst.Attribute | cst.Subscript):
             return self._values.module.text(node) == self._values.module.text(place)
         return False

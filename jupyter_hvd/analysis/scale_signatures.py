@@ -157,6 +157,9 @@ class ScaleLibrary(Protocol):
     def repeated_sizes(self, values: ValueAnalysis) -> Collection[cst.BaseExpression]:
         """The constants that are the size of a batch where nothing tells otherwise, as 32 of `len(x) // 32`."""
 
+    def is_unscaled_size(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
+        """Whether a number is written as the size of a training batch, and no edit multiplies it."""
+
     def step_sites(self, values: ValueAnalysis) -> Collection[cst.Call]:
         """The calls that lead to training steps, each that takes one, and those of the functions around."""
 

@@ -70,6 +70,7 @@ def solve(found: Found, conflicted: frozenset[Unknown]) -> Solved:
         solution.add(equation)
     grown_before = [size for size in found.sizes if not solution.add(size)]
     _fix_rows(solution, found)
+    rows = _fix_sizes(solution, found)
     operands, disagreeing = _agree(solution, found.agreements)
     # What is compared with another number that nothing has determined.
     undetermined = [
@@ -86,7 +87,7 @@ def solve(found: Found, conflicted: frozenset[Unknown]) -> Solved:
             solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
     _add_flows(solution, open_flows, clashing)
     in_ratios = {constant.unknown for constant in ranked if constant.rank == Rank.IN_RATIO}
-    sinks = []
+    sinks = [*rows]
     waiting = list(found.sinks)
     for directly in (True, False):
         later: list[Sink] = []
@@ -146,6 +147,26 @@ def _fix_rows(solution: Solution, found: Found) -> None:
             rows = solution.resolve(dividend)
             if _only(rows) in opaque:
                 solution.add(Equation(rows, ZERO, node, "counts rows of the data"))
+
+
+def _fix_sizes(solution: Solution, found: Found) -> list[tuple[Sink, Fraction]]:
+    """Take what is written as the size of a batch, and multiplied by steps, for the rows of one step, and so scale it.
+
+    Gives the sizes that have another exponent, with the power to multiply them by where they are read.
+    """
+    reason = "multiplies steps by the rows of each"
+    written = {constant.node: constant.unknown for constant in found.constants}
+    read = []
+    for rows in found.rows_of_steps:
+        if solution.resolve(rows.count) != -ONE or solution.resolve(rows.size) == ONE:
+            continue
+        unknown = written.get(rows.node)
+        is_edited = unknown is not None and solution.add(
+            Equation(exponent_of(unknown), ONE, rows.node, reason)
+        )
+        if not is_edited:
+            read.append((Sink(rows.node, rows.size, ONE, reason), Fraction(1)))
+    return read
 
 
 def _fix_opaque(solution: Solution, opaque: Sequence[Opaque]) -> None:

@@ -42,10 +42,14 @@ class StateUpdates:
         self._understood: set[cst.CSTNode] = set()  # places of recurrences
         self._operands: set[cst.CSTNode] = set()  # what recurrences add or multiply by
         self._weighted: set[cst.CSTNode] = set()  # weights of moving averages
+        #: The exponents of entries of dictionaries, by the expressions that make them of what they were.
+        self.made: dict[cst.BaseExpression, Exponent] = {}
         self._decays: set[str] = set()  # of moments of gradients, which stay
 
     def of_recurrence(self, node: cst.BinaryOperation) -> Scale | None:
         """The exponent of the variable of `x = x + c`, given its `x + c`; the operands may have different exponents."""
+        if (made := self.made.get(node)) is not None:
+            return Scale(made)
         statement = self._module.enclosing(node, (cst.Assign, cst.BaseStatement))
         if not isinstance(statement, cst.Assign):
             return None
@@ -116,6 +120,7 @@ class StateUpdates:
             counts = number_of(operand) in (1, -1)
             increment = ZERO if counts else self._walk.scale(operand).value
             reason = ADDS
+            self._walk.note_size(operand, frequency)
             if self._is_moved_on(place):
                 frequency = ZERO
             self._walk.found.facts.append(Equation(value, increment + frequency, place, reason))

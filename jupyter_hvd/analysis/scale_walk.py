@@ -61,6 +61,9 @@ class Walk(Protocol):
     ) -> None:
         """A number that a library takes, or a list of numbers."""
 
+    def note_size(self, node: cst.BaseExpression, count: Exponent) -> None:
+        """A number that is multiplied by a count: of rows, if it is the size of a batch."""
+
     def count(self, iterable: cst.BaseExpression) -> Exponent:
         """The exponent of a length that nothing tells."""
 

@@ -68,6 +68,9 @@ class StandInScale:
     def repeated_sizes(self, values: ValueAnalysis) -> Collection[cst.BaseExpression]:
         return ()
 
+    def is_unscaled_size(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
+        return False
+
     def steps(self, values: ValueAnalysis) -> Mapping[cst.Call, Fraction | None]:
         calls = values.index.calls
         trained = [c for c in calls if values.qualified(c.func) == "standin.train"]

@@ -82,20 +82,20 @@ class BatchSizes:
 
     def _sizes_behind(self, data: cst.BaseExpression) -> Iterator[cst.CSTNode]:
         """What the sizes of batches are computed from: of a pipeline those that it is given, of others all of it."""
-        pipelines = self._pipelines.of(data)
-        given = [
-            size.value
-            for pipeline in pipelines
-            for step in pipeline.steps
-            if method(step) in tf_api.BATCHING_METHODS
-            and (size := argument(step, "batch_size", 0)) is not None
-        ]
-        if given:
-            yield from (node for size in given for node in self._sources.arithmetic(size))
+        if given := [*self._sizes_given(data)]:
+            yield from given
             return
         yield from self.values.flow.backward_slice(data)
         for body in filter(None, map(self._batches.body_of, self.values.of(data))):
             yield from (n for name in names_in(body) for n in self._sources.arithmetic(name))
+
+    def _sizes_given(self, data: cst.BaseExpression) -> Iterator[cst.CSTNode]:
+        """What the sizes are computed from that a pipeline is given."""
+        for pipeline in self._pipelines.of(data):
+            for step in pipeline.steps:
+                size = argument(step, "batch_size", 0)
+                if method(step) in tf_api.BATCHING_METHODS and size is not None:
+                    yield from self._sources.arithmetic(size.value)
 
     @cached_property
     def numbers(self) -> list[cst.BaseExpression]:
@@ -148,6 +148,40 @@ class BatchSizes:
     def repetitions(self) -> frozenset[cst.BaseExpression]:
         """Where a size is written again that divides the rows of the data: 32 of `len(x) // 32`."""
         return frozenset(self._repetitions(self.numbers))
+
+    def is_unscaled(self, number: cst.BaseExpression) -> bool:
+        """Whether a number is the size of a training batch, as it is written or read, and is not multiplied there."""
+        if number in self._multiplied or self.follow(number):
+            return False
+        if isinstance(number, cst.Integer):
+            return number_of(number) in self._written
+        if isinstance(number, (cst.Attribute, cst.Subscript)):
+            held = self._held(number.value)
+            for size in self.numbers:
+                if isinstance(size, (cst.Attribute, cst.Subscript)):
+                    same = self._member(size) == self._member(number) != ""
+                    if same and not held.isdisjoint(self._held(size.value)):
+                        return True
+        return any(value.node in self._unmultiplied for value in self.values.of(number))
+
+    @cached_property
+    def _multiplied(self) -> frozenset[cst.BaseExpression]:
+        return frozenset(self.numbers)
+
+    @cached_property
+    def _unmultiplied(self) -> frozenset[cst.CSTNode]:
+        """The numbers that define sizes of batches and stay: what data are joined of, or what is multiplied where it is read."""
+        joined = (n for data in self.joined for n in self._sizes_given(data))
+        read = (n for size in self.numbers for n in self._sources.arithmetic(size))
+        return frozenset(n for n in (*joined, *read) if isinstance(n, cst.Integer)) - {
+            *self.numbers
+        }
+
+    @cached_property
+    def _written(self) -> frozenset[float]:
+        """The sizes of training batches, as numbers."""
+        sizes = [*self.numbers, *(n for n in self._unmultiplied if isinstance(n, cst.Integer))]
+        return frozenset(n for size in sizes for n in self._sources.constants_of(size)) - {1}
 
     def _repetitions(self, sizes: Collection[cst.BaseExpression]) -> Iterator[cst.BaseExpression]:
         numbers = {n for size in sizes for n in self._sources.constants_of(size)} - {1}

@@ -9,6 +9,7 @@ import libcst as cst
 
 from ...analysis.index import Binding
 from ...analysis.library import Kind
+from ...analysis.scale_findings import number_of
 from ...analysis.syntax import argument, method
 from ...analysis.tree import names_in, nodes_in
 from .batches import Batches
@@ -57,7 +58,8 @@ class RowSlices:
                 counts.update(dict.fromkeys(numbered))
             elif isinstance(node, cst.Call) and method(node) in _DRAWS:
                 size = self._drawn_size(node)
-                sizes.update(dict.fromkeys([size] if size is not None else []))
+                if size is not None:
+                    sizes.update(dict.fromkeys([size, *self._guards_of(node, size)]))
         whole = next((s for s in sizes if is_number_of_rows(self.values, s)), None)
         if whole is not None:
             return Batches(training, whole=whole)
@@ -78,6 +80,17 @@ class RowSlices:
                 return None
             case size:
                 return size
+
+    def _guards_of(self, draw: cst.Call, size: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """The size that is written again where there must be as many rows: 32 of `if len(memory) >= 32`."""
+        number, text = number_of(size), self.module.text
+        for node in self.module.nodes() if number is not None and draw.args else ():
+            match node:
+                case cst.Comparison(
+                    left=cst.Call(func=cst.Name("len"), args=[cst.Arg(value=rows)]),
+                    comparisons=[cst.ComparisonTarget(comparator=cst.Integer() as least)],
+                ) if number_of(least) == number and text(rows) == text(draw.args[0].value):
+                    yield least
 
     def _is_row(self, node: cst.CSTNode) -> bool:
         """Whether a slice is one row of a batch: a window in `np.stack([data[i:i + 32] for i in starts])`."""

@@ -303,6 +303,9 @@ class TensorFlowScale:
     def repeated_sizes(self, values: ValueAnalysis) -> Collection[cst.BaseExpression]:
         return self._sizes.repetitions
 
+    def is_unscaled_size(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
+        return self._sizes.is_unscaled(node)
+
     def may_count_steps(self, values: ValueAnalysis, call: cst.Call, name: str) -> bool:
         called = values.qualified(call.func)
         if name in _COUNTING.get(called.rpartition(".")[2], ()):
