@@ -210,6 +210,7 @@ class Found:
         weights: the weights of moving averages, which are the same on any number of ranks before they are raised to a power.
         ramps: what is taken for the same on any number of ranks, as fractions are added to it.
         counts: how often loops of unknown length iterate, and functions run, and whether training runs in them.
+        counted: where functions count that are called several times, with how often each of the calls runs.
         rows_of_steps: sizes of batches that no edit multiplies, times counts.
         sizes: sizes of batches as they were written, before another edit multiplies them.
         uncalled: functions with counts or factors in them which nothing is seen to call.
@@ -226,6 +227,7 @@ class Found:
     repeated: list[Repeated] = field(default_factory=list)
     opaque: list[Opaque] = field(default_factory=list)
     carried: list[Carried] = field(default_factory=list)
+    counted: list[tuple[cst.CSTNode, tuple[Exponent, ...]]] = field(default_factory=list)
     rows_of_steps: list[RowsOfSteps] = field(default_factory=list)
     sizes: list[Equation] = field(default_factory=list)
     uncalled: list[cst.FunctionDef] = field(default_factory=list)

@@ -209,6 +209,12 @@ class Reports:
                 "nothing tells how many steps this loop takes, so N ranks may take as many, on N times the examples",
                 "divide by the number of ranks what decides how long the program trains",
             )
+        for agreement in self._solved.mixed:
+            yield Unscaled(
+                agreement.place,
+                f"`{text(agreement.place)}` depends on a count of calls, some of which run once a step and others do not",
+                "count the steps of training in a variable of its own",
+            )
         for node in self._solved.contradictory:
             yield Unscaled(
                 node,

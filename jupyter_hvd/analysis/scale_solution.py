@@ -39,6 +39,7 @@ class Solved:
     assumed: tuple[tuple[cst.CSTNode, Fraction], ...]
     unseen: tuple[cst.BaseExpression, ...]
     contradictory: tuple[cst.CSTNode, ...]
+    mixed: tuple[Agreement, ...]
     arguments: tuple[tuple[Equation, Fraction], ...]
     lookups: tuple[Sink, ...]
     unmet: tuple[cst.CSTNode, ...]
@@ -348,11 +349,26 @@ def _judged(
         tuple(assumed),
         tuple(unseen),
         contradictory,
+        tuple(_mixed(found, solution)),
         arguments,
         tuple(s for s in found.lookups if _counts_steps(solution, s)),
         tuple(demand.place for demand in unmet),
         tuple(c for c in found.carried if _known(solution, c.frequency)),
     )
+
+
+def _mixed(found: Found, solution: Solution) -> Iterator[Agreement]:
+    """What is compared with a count of calls that do not all run as often, such as those of training and of evaluation."""
+    places = {
+        place
+        for place, calls in found.counted
+        if len({_known(solution, call) for call in calls} - {None}) > 1
+    }
+    for agreement in found.agreements if places else ():
+        if agreement.kind in ("modulus", "comparison"):
+            causes = (e for side in agreement.exponents for e in solution.causes(side))
+            if any(each.reason == ADDS and each.place in places for each in causes):
+                yield agreement
 
 
 def _known(solution: Solution, exponent: Exponent) -> Fraction | None:

@@ -120,6 +120,7 @@ class StateUpdates:
             counts = number_of(operand) in (1, -1)
             increment = ZERO if counts else self._walk.scale(operand).value
             reason = ADDS
+            self._walk.found.counted.append((place, self._often_called(place)))
             self._walk.note_size(operand, frequency)
             if self._is_moved_on(place):
                 frequency = ZERO
