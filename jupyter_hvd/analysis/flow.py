@@ -227,7 +227,7 @@ class ValueFlow:
                 if self._is_container(node, cst.Dict, cst.DictComp):
                     identity = self._definitions.identity
                     for there, value, part in self._index.stored[name]:
-                        if identity(there) == identity(node):
+                        if identity(there.value) == identity(node):
                             yield value, part + path[1:]
             case cst.Attribute(value=receiver, attr=cst.Name(value=name)):
                 for owner in self._classes_of(receiver):

@@ -68,6 +68,7 @@ class Index(Walk):
     functions: list[cst.FunctionDef] = field(default_factory=list)
     classes: list[cst.ClassDef] = field(default_factory=list)
     withs: list[cst.With] = field(default_factory=list)
+    dictionaries: list[cst.Dict] = field(default_factory=list)
     imports: list[cst.Import | cst.ImportFrom] = field(default_factory=list)
     assigns: list[cst.Assign] = field(default_factory=list)
     attributes: list[cst.Attribute] = field(default_factory=list)
@@ -75,9 +76,8 @@ class Index(Walk):
     generators: set[cst.CSTNode] = field(default_factory=set)
     leaves: list[cst.Break | cst.Continue | cst.Return] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
-    #: For names of containers what their elements are set to, each with the container as it is written there, and the part of
-    #: the value; attributes by their names after a point.
-    stored: dict[str, list[tuple[cst.Name | cst.Attribute, cst.BaseExpression, Path]]] = field(
+    #: For names of containers, attributes by their names after a point: where elements are set, to what, and the part of it.
+    stored: dict[str, list[tuple[cst.Subscript, cst.BaseExpression, Path]]] = field(
         default_factory=dict
     )
     bound: dict[cst.CSTNode, Binding] = field(default_factory=dict)  # by target node
@@ -103,8 +103,8 @@ class Index(Walk):
             case cst.Attribute(value=receiver, attr=cst.Name(value=name)):
                 bound = Binding(value, path, receiver, adds=adds, place=target)
                 self.attribute_bindings[name].append(bound)
-            case cst.Subscript(value=cst.Name() | cst.Attribute() as container):
-                self.stored.setdefault(_key_of(container), []).append((container, value, path))
+            case cst.Subscript(value=container) if key := _key_of(container):
+                self.stored.setdefault(key, []).append((target, value, path))
             case cst.Tuple(elements=elements) | cst.List(elements=elements):
                 for index, element in enumerate(elements):
                     starred = isinstance(element, cst.StarredElement)
@@ -112,7 +112,7 @@ class Index(Walk):
 
     def stored_in(
         self, container: cst.BaseExpression
-    ) -> list[tuple[cst.Name | cst.Attribute, cst.BaseExpression, Path]]:
+    ) -> list[tuple[cst.Subscript, cst.BaseExpression, Path]]:
         """What the elements of containers of the same name are set to."""
         return self.stored.get(_key_of(container), [])
 
@@ -200,6 +200,9 @@ class Index(Walk):
                     self.filled_attributes[filled.attr.value].append(node)
                 elif isinstance(filled, cst.Subscript):
                     self.filled_entries[_key_of(filled.value)].append(node)
+
+    def visit_Dict(self, node: cst.Dict) -> None:
+        self.dictionaries.append(node)
 
     def visit_Import(self, node: cst.Import) -> None:
         self.imports.append(node)

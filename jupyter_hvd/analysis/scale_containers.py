@@ -127,7 +127,7 @@ class Containers:
     def _of_entry(self, node: cst.Subscript, key: str) -> Scale:
         """`cfg["steps"]`: what the entry of a dictionary of the program is set to, and what is added to it."""
         entries = list(self._entries(node, key))
-        if not entries:
+        if not entries or self._values.records.is_overridden(node):
             return self._filled_entry(node.value, key) or self._walk.outside(node)
         identity = self._values.definitions.identity(node.value)
         of = identity if isinstance(identity, frozenset) else self._module.text(node.value)
@@ -153,10 +153,8 @@ class Containers:
             return False
         text = self._module.text
         return any(
-            isinstance(target := self._module.parent(there), cst.Subscript)
-            and isinstance(self._module.parent(target), cst.AugAssign)
-            and text(target) == text(node)
-            for there, added, part in self._index.stored_in(node.value)
+            isinstance(self._module.parent(target), cst.AugAssign) and text(target) == text(node)
+            for target, added, part in self._index.stored_in(node.value)
             if not part and isinstance(number_of(added), int)
         )
 
@@ -171,16 +169,18 @@ class Containers:
             match made.node:
                 case cst.List(elements=elements) if int(key) < len(elements):
                     yield made.node, elements[int(key)].value, None
-        for there, value, part in self._index.stored_in(container):
-            target = self._module.parent(there)
-            if isinstance(target, cst.Subscript) and not part and _has_key(target, key):
-                statement = self._module.parent(target)
-                if not recurrences.is_same(there, container):
-                    continue
-                if isinstance(statement, cst.AugAssign):
-                    yield target, value, recurrences.augmented(statement, target)
-                else:
-                    yield target, *self._made_of_itself(node, value)
+        for target, value, part in self._index.stored_in(container):
+            if (
+                part
+                or not _has_key(target, key)
+                or not recurrences.is_same(target.value, container)
+            ):
+                continue
+            statement = self._module.parent(target)
+            if isinstance(statement, cst.AugAssign):
+                yield target, value, recurrences.augmented(statement, target)
+            else:
+                yield target, *self._made_of_itself(node, value)
 
     def _made_of_itself(
         self, entry: cst.Subscript, value: cst.BaseExpression

@@ -252,7 +252,7 @@ class ScaleAnalysis:
         return Coercion(node, power, kind, is_whole, reason, bound)
 
     def _is_beside_whole(self, node: cst.BaseExpression) -> bool:
-        """Whether an expression is the `p` of `step % p` or `step == p`, of a whole number of steps."""
+        """Whether an expression is the `p` of `step % p`, `step == p` or `range(p)`, of a whole number of steps."""
         parent = self.module.parent(node)
         around = self.module.parent(parent) if isinstance(parent, cst.ComparisonTarget) else parent
         match parent, around:
@@ -260,6 +260,11 @@ class ScaleAnalysis:
                 return right is node and self._inference.whole.is_whole(left)
             case cst.ComparisonTarget(operator=cst.Equal() | cst.NotEqual()), cst.Comparison():
                 return self._inference.whole.is_whole(around.left)
+            case cst.Arg(), _:
+                call = self.module.parent(parent)
+                return isinstance(call, cst.Call) and self._library.is_range(
+                    self.values.qualified(call.func)
+                )
         return False
 
     def _of_sinks(self) -> Iterator[Coercion]:

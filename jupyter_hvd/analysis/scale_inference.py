@@ -119,10 +119,8 @@ class ScaleInference:
         for record, key, value in self.values.records.updates:
             self._state.carry(State(value, record=record, key=key), value, value)
         for stored in self._index.stored.values():
-            for container, value, path in stored:
-                target = self._module.parent(container)
-                if isinstance(target, cst.Subscript):
-                    self._state.carry(State(target), target, value, path)
+            for target, value, path in stored:
+                self._state.carry(State(target), target, value, path)
 
     def _note(self, place: cst.BaseExpression, binding: Binding) -> None:
         """An assignment, and what a library's attribute expects that is set."""
@@ -354,7 +352,7 @@ class ScaleInference:
         if known is not None:
             return signature_result(self, known, {}, self.scale(node.value), node)
         bindings = self.values.attribute_bindings(node)
-        if bindings:
+        if bindings and not self.values.records.is_overridden(node):
             return self.join_definitions(bindings, node)
         properties = [m for m in self.values.flow.methods(node) if is_property(m)]
         if returned := [v for m in properties for v in self._index.returns[m]]:

@@ -59,6 +59,8 @@ class NumberSources:
 
     def entries_of(self, size: cst.Subscript) -> list[cst.BaseExpression]:
         """What a dictionary that is written out has under a key: `config["batch_size"]`; nothing of several dictionaries."""
+        if self.values.records.is_overridden(size):
+            return []
         key = text_key(size)
         held = {v.node for v in self.values.of(size.value) if v.kind is not Kind.NONE}
         if key is None or len(held) != 1:

@@ -48,6 +48,8 @@ class SizeDefinitions:
                         case _:
                             return []
                 return found
+            case cst.Attribute() if self.values.records.is_overridden(size):
+                return []
             case cst.Attribute():
                 bindings = self.values.flow.bindings_of(size)
                 if all(
