@@ -8,7 +8,7 @@ from .index import ELEMENT, Binding, element_of
 from .library import Kind
 from .scale_findings import Reaching
 from .scale_signatures import ScaleLibrary
-from .syntax import method
+from .syntax import method, text_key
 from .values import ValueAnalysis
 
 BOUNDS = ("builtins.max", "builtins.min")
@@ -59,6 +59,10 @@ class WholeNumbers:
             case cst.Call():
                 return self._gives_whole(node)
             case cst.Subscript():
+                key = text_key(node)
+                entries = self._values.records.entries(node.value, key) if key is not None else ()
+                if written := [entry.value for entry in entries]:
+                    return all(map(self.is_whole, written))
                 held = self._values.of(node)
                 is_written = bool(held) and all(isinstance(v.node, cst.Integer) for v in held)
                 return is_written or self._library.is_whole(self._values, node)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jupyter_hvd.verify.exact.records import Event, Fit, Record, Site
+from jupyter_hvd.verify.exact.records import Event, Fit, Kind, Record, Site
 from jupyter_hvd.verify.exact.scaling import check_scaling
 
 LINE = "train.py, line 7"
@@ -68,6 +68,38 @@ def test_factors_of_rates_are_named(factor: float, name: str) -> None:
     assert checks(original, scaled)["rates"] == "fail"
     assert name in detail(original, scaled, "rates")
     assert LINE in detail(original, scaled, "rates")
+
+
+def learned(losses: list[float], rows: int, power: float = 1) -> Record:
+    """Steps at one rate whose updates are made of a power of the gradients: 1 for SGD."""
+    kinds: tuple[Kind, ...] = ("batch", "gradient", "before", "applied", "update")
+    names = ("v", "w")
+    sites = tuple(Site(kind, LINE, ("row",) if kind == "batch" else names) for kind in kinds)
+    weights, events = np.array([1.0, 1.0, 2.0, 2.0]), []
+    for loss in losses:
+        gradients = np.array([0.5, 0.5, 0.1, 0.1]) * loss
+        after = weights - 0.1 * gradients**power
+        given = zip(
+            (rows, loss, 0.1, 0.1, 0.1),
+            (weights, gradients, weights, gradients, after),
+            strict=True,
+        )
+        events += [Event(site, value, measures) for site, (value, measures) in enumerate(given)]
+        weights = after
+    return Record(sites=sites, events=tuple(events))
+
+
+@pytest.mark.parametrize(
+    ("losses", "power", "status"),
+    [([4.1, 3.7, 3.5], 1, "pass"), ([2.1, 1.9, 1.8], 1, "fail"), ([4.1, 3.7, 3.5], 0, "fail")],
+    ids=["a sum", "a mean", "a sum with Adam"],
+)
+def test_a_rate_that_stays_where_the_loss_is_a_sum_over_rows(
+    losses: list[float], power: float, status: str
+) -> None:
+    """The gradients of a sum grow with the batch, but updates by Adam do not grow with the gradients."""
+    original = learned([2.2, 2.0, 1.9, 1.9, 1.8, 1.7], 4, power)
+    assert checks(original, learned(losses, 8, power))["rates"] == status
 
 
 def test_batches_that_do_not_grow() -> None:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import pairwise
+
+import numpy as np
 
 from ..checks import Check
-from .records import Record
+from .records import Event, Record
 
 #: What an observer in detail adds to a record, which ranks are not observed for.
 DETAILS = ("batch", "before", "applied")
+#: Events of the same update that come before it.
+AROUND = ("before", "applied")
+#: By how much an update may differ from a multiple of the gradients.
+PROPORTIONAL = 0.02
 #: By how much a factor may differ from what it is named.
 CLOSE = 1e-3
 #: By how much the numbers of examples may differ that both are trained on: a last batch is left out, or is smaller.
 EXAMPLES = 0.25
+#: So many of the first steps tell whether a loss is a sum over rows: later ones are of other weights.
+FIRST = 4
 #: A schedule that goes by steps is told by so many different rates; a rate that fell once may have gone by the loss.
 FEW = 3
 
@@ -26,13 +35,16 @@ class ScaledStep:
     Attributes:
         rate: the optimizer's learning rate; 0 without an optimizer.
         rows: of the batch; 0 where it was not observed. line: of the program.
-        seen: the number of examples in the earlier updates of this statement.
+        seen: the number of examples in the earlier updates of this statement. loss: whose gradients these are.
+        is_proportional: the update is a multiple of the gradients, as that of SGD.
     """
 
     rate: float
     rows: int
     line: str
     seen: int
+    loss: float = math.nan
+    is_proportional: bool = False
 
 
 def check_scaling(original: Record, scaled: Record, size: int) -> list[Check]:
@@ -70,26 +82,39 @@ def without_details(record: Record) -> Record:
 
 def steps_by_statement(record: Record) -> list[list[ScaledStep]]:
     """Return the updates of each optimizer call, in the order of their first execution; the gradients if there are none."""
-    found: dict[int, list[tuple[float, int]]] = {}
+    found: dict[int, list[ScaledStep]] = {}
+    last: dict[tuple[str, tuple[str, ...]], Event] = {}
     rows = 0
     has_updates = any(record.sites[event.site].kind == "update" for event in record.events)
     for event in record.events:
-        kind = record.sites[event.site].kind
-        if kind == "batch":
+        site = record.sites[event.site]
+        last[site.kind, site.names] = event
+        if site.kind == "batch":
             rows = int(event.value)
-        elif kind == "update":
-            found.setdefault(event.site, []).append((event.value, rows))
-        elif kind == "gradient" and not has_updates:
-            found.setdefault(event.site, []).append((0.0, rows))
-    return [
-        [
-            ScaledStep(rate, count, record.sites[site].line, seen)
-            for (rate, count), seen in zip(
-                steps, accumulate((count for _, count in steps), initial=0), strict=False
-            )
-        ]
-        for site, steps in found.items()
-    ]
+        if site.kind != ("update" if has_updates else "gradient"):
+            continue
+        steps = found.setdefault(event.site, [])
+        rate = event.value if has_updates else 0.0
+        gradient, *around = (last.get((kind, site.names)) for kind in ("gradient", *AROUND))
+        loss = gradient.value if gradient is not None else math.nan
+        seen = steps[-1].seen + steps[-1].rows if steps else 0
+        steps.append(ScaledStep(rate, rows, site.line, seen, loss, is_proportional(event, *around)))
+    return list(found.values())
+
+
+def is_proportional(update: Event, before: Event | None, applied: Event | None) -> bool:
+    """Whether an update changed all variables by the same multiple of their gradients."""
+    if before is None or applied is None:
+        return False
+    sizes = {len(event.measures) for event in (update, before, applied)}
+    if len(sizes) > 1 or sizes == {0}:
+        return False
+    change = update.measures[::2] - before.measures[::2]  # of projections, which are linear
+    gradients = applied.measures[::2]
+    square = float(gradients @ gradients)
+    factor = float(change @ gradients) / square if square else 0.0
+    off = np.linalg.norm(change - factor * gradients)
+    return bool(factor < 0 and off <= PROPORTIONAL * np.linalg.norm(change))
 
 
 Pairs = Sequence[tuple[Sequence[ScaledStep], Sequence[ScaledStep]]]
@@ -119,6 +144,28 @@ def is_unscaled(before: Sequence[ScaledStep], after: Sequence[ScaledStep]) -> bo
     return same_rate and [s.rows for s in before] == [s.rows for s in after]
 
 
+def has_same_rates(before: Sequence[ScaledStep], after: Sequence[ScaledStep]) -> bool:
+    """Whether no rate was scaled: those of N ranks are among those of one process."""
+    own = [step.rate for step in before]
+    return all(any(abs(step.rate - r) <= CLOSE * abs(r) for r in own) for step in after)
+
+
+def loss_sums_rows(before: Sequence[ScaledStep], after: Sequence[ScaledStep], size: int) -> bool:
+    """Whether the loss, and with it the update, grows with the batch: then N ranks need no other rate.
+
+    In each of the first steps the loss is about as many times as large as the batch is. A step of N ranks is compared with the
+    mean of the N steps of one process on as many examples.
+    """
+    if not after or not after[0].is_proportional:
+        return False
+    for number, step in enumerate(after[:FIRST]):
+        own = [each.loss for each in before[number * size : (number + 1) * size]]
+        mean = sum(own) / len(own) if own else math.nan
+        if not (mean > 0 and size**0.75 <= step.loss / mean <= size**1.25):
+            return False
+    return True
+
+
 def has_rates(steps: Sequence[ScaledStep]) -> bool:
     return any(step.rate for step in steps)
 
@@ -131,6 +178,9 @@ def check_rates(pairs: Pairs, size: int) -> Check:
     for before, after in pairs:
         if is_unscaled(before, after):
             told.append(f"{before[0].rate:.6g}, as before")
+            continue
+        if has_same_rates(before, after) and loss_sums_rows(before, after, size):
+            told.append(f"{before[0].rate:.6g}: the gradients of a sum over the rows grow already")
             continue
         begins = before[0].rate != 0
         one, many = (s[0].rate if begins else max(step.rate for step in s) for s in (before, after))
