@@ -179,6 +179,21 @@ def test_a_recurrence_that_is_not_known(name: str, monkeypatch: pytest.MonkeyPat
         ),
         (
             program(
+                "state.update(mean=smooth(state['mean'], float(loss)))",
+                before="state = {'mean': 0.0}\n"
+                "def smooth(a, b, k=0.05):\n    return np.average([a, b], weights=[1 - k, k])",
+            ),
+            "`smooth(state['mean'], float(loss))` is computed from its last value once a step",
+        ),
+        (
+            program(
+                "state = state._replace(mean=0.9 * state.mean + 0.1 * float(loss))",
+                before="import collections\nState = collections.namedtuple('State', 'mean')\nstate = State(0.0)",
+            ),
+            "`0.9 * state.mean + 0.1 * float(loss)` is computed from its last value once a step",
+        ),
+        (
+            program(
                 "saver.step()", before="from library import Saver\nsaver = Saver(m, every=100)"
             ),
             "nothing tells whether `Saver` counts steps by `every=100`",
@@ -197,7 +212,18 @@ def test_a_recurrence_that_is_not_known(name: str, monkeypatch: pytest.MonkeyPat
             "nothing tells how often `update` runs",
         ),
     ],
-    ids=["bits", "function", "counter", "loop", "state", "library", "average", "hook"],
+    ids=[
+        "bits",
+        "function",
+        "counter",
+        "loop",
+        "state",
+        "entry",
+        "field",
+        "library",
+        "average",
+        "hook",
+    ],
 )
 def test_what_nothing_tells_is_reported(source: str, told: str) -> None:
     assert [m for m in findings(convert_source(source)) if m.startswith(told)]

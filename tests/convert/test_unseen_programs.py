@@ -280,3 +280,179 @@ def test_the_position_of_the_least_of_a_number_for_each_step() -> None:
     )
     source += "rate = rates[np.argmin(losses) - 20]\n"
     assert "np.argmin(losses) - max(1, 20 // hvd.size())" in converted(source).code
+
+
+@pytest.mark.parametrize(
+    ("line", "right"),
+    [
+        (
+            'state.update(loss=0.9 * state["loss"] + 0.1 * float(loss))',
+            '(0.9 ** hvd.size()) * state["loss"]',
+        ),
+        ('state["loss"] += 0.1 * (float(loss) - state["loss"])', "1 - (1 - 0.1) ** hvd.size()"),
+        ('state = {**state, "loss": 0.9 * state["loss"] + 0.1 * float(loss)}', "0.9 ** hvd.size()"),
+        ('state.update(step=state["step"] + 1)', "% max(1, 100 // hvd.size())"),
+        ('state["step"] = state["step"] + 1', "% max(1, 100 // hvd.size())"),
+    ],
+    ids=["update", "average", "unpacked", "count", "entry"],
+)
+def test_state_in_entries_of_a_dictionary(line: str, right: str) -> None:
+    lines = f'{line}\nif state["step"] % 100 == 0:\n    print(state)'
+    assert right in converted(in_loop(lines, 'state = {"loss": 0.0, "step": 0}')).code
+
+
+LOADED = 'json.load(open("s.json"))'
+SETTINGS = '{"rows": 8, "every": 100}'
+COPIED = f"for k, v in {LOADED}.items():\n    "
+OVERRIDDEN = {
+    "updated": f"s = {SETTINGS}\ns.update({LOADED})",
+    "unpacked": f"s = {{**{SETTINGS}, **{LOADED}}}",
+    "copied": f"s = {SETTINGS}\n{COPIED}s[k] = v",
+    "in a function": f"def load():\n    s = {SETTINGS}\n    s.update({LOADED})\n    return s\ns = load()",
+    "nested": f"""d = {{"a": {SETTINGS}}}\n{COPIED}d[k].update(v)\ns = d["a"]""",
+}
+OVERRIDDEN_OBJECTS = {
+    "set": f"s = S()\n{COPIED}setattr(s, k, v)",
+    "made": f"s = S(**{LOADED})",
+}
+
+
+@pytest.mark.parametrize("made", OVERRIDDEN.values(), ids=OVERRIDDEN)
+def test_a_file_that_may_override_settings(made: str) -> None:
+    """What is edited where it is written is not what the file says."""
+    source = "import json\n" + in_loop("n += 1", "n = 0\n" + made)
+    source += (
+        "    if n % s['every'] == 0:\n        print(n)\nfor i in range(s['every']):\n    pass\n"
+    )
+    code = converted(source.replace("batch(8)", "batch(s['rows'])")).code
+    assert '"rows": 8, "every": 100' in code
+    assert "batch(s['rows'] * hvd.size())" in code
+    assert "n % max(1, s['every'] // hvd.size())" in code
+
+
+@pytest.mark.parametrize("made", OVERRIDDEN_OBJECTS.values(), ids=OVERRIDDEN_OBJECTS)
+def test_a_file_that_may_override_attributes(made: str) -> None:
+    source = f"""import dataclasses, json
+@dataclasses.dataclass
+class S:
+    rows: int = 8
+    every: int = 100
+
+{in_loop("n += 1", f"n = 0{chr(10)}{made}").replace("batch(8)", "batch(s.rows)")}"""
+    code = converted(f"{source}    if n % s.every == 0:\n        print(n)\n").code
+    assert "batch(s.rows * hvd.size())" in code
+    assert "n % max(1, s.every // hvd.size())" in code
+
+
+def test_an_overridden_number_of_steps_stays_whole() -> None:
+    source = f"""import json
+{HEAD}
+s = {{"steps": 100}}
+s.update(json.load(open("s.json")))
+batches = iter(tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(8))
+for i in range(s["steps"]):
+    a, b = next(batches)
+{STEP}"""
+    assert 'range(max(1, s["steps"] // hvd.size()))' in converted(source).code
+
+
+def test_calls_that_are_counted_in_training_and_in_evaluation() -> None:
+    source = f"""{HEAD}
+calls = 0
+
+def forward(a, b):
+    global calls
+    calls += 1
+    if calls % 100 == 0:
+        print(calls)
+    return tf.reduce_mean((m(a) - b) ** 2)
+
+for epoch in range(3):
+    for a, b in tf.data.Dataset.from_tensor_slices((x, y)).batch(8):
+        with tf.GradientTape() as tape:
+            loss = forward(a, b)
+        o.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+    print(float(forward(x, y)))
+"""
+    assert any(
+        "`calls % 100` depends on a count of calls" in f for f in findings(converted(source))
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "right"),
+    [
+        ("n += 1\nprint(n * 8)", "print(n * 8 * hvd.size())"),
+        ("n += 8\nif n % 80 == 0:\n    print(n)", "n += 8 * hvd.size()"),
+    ],
+    ids=["product", "sum"],
+)
+def test_rows_that_are_counted_by_the_size_of_a_batch(lines: str, right: str) -> None:
+    assert right in converted(in_loop(lines, "n = 0")).code
+
+
+def test_rows_of_batches_that_are_joined() -> None:
+    source = in_loop("n += 1", "SIZE, n = 8, 0").replace("batch(8)", "batch(SIZE).take(100)")
+    assert "n * SIZE * hvd.size()" in converted(f"{source}print(n * SIZE / len(x))\n").code
+
+
+def test_rows_that_are_printed_of_an_option() -> None:
+    parsed = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--rows', type=int)"
+    source = in_loop("n += 1\nprint(n * a.rows)", f"{parsed}\na, n = p.parse_args(), 0")
+    source = source.replace("batch(8)", "batch(a.rows)").replace("for a, b", "for c, b")
+    code = converted(source.replace("m(a)", "m(c)")).code
+    assert "print(n * a.rows * hvd.size())" in code
+
+
+@pytest.mark.parametrize("made", ['{"loss": []}', "collections.defaultdict(list)"])
+def test_the_last_entries_of_a_list_in_a_dictionary(made: str) -> None:
+    lines = 'h["loss"].append(float(loss))\nprint(np.mean(h["loss"][-10:]))'
+    code = converted(in_loop(lines, f"import collections\nh = {made}")).code
+    assert "[-max(1, 10 // hvd.size()):]" in code
+
+
+def test_the_mean_of_a_list_that_is_filled_and_cleared() -> None:
+    lines = "w.append(float(loss))\nif len(w) == 20:\n    print(sum(w) / 20)\n    w.clear()"
+    assert "print(sum(w) / max(1, 20 // hvd.size()))" in converted(in_loop(lines, "w = []")).code
+
+
+def test_one_of_so_many_entries_of_a_list() -> None:
+    code = converted(f"{in_loop('w.append(float(loss))', 'w = []')}print(w[::10])\n").code
+    assert "w[::max(1, 10 // hvd.size())]" in code
+
+
+def test_columns_that_are_drawn_for_each_row() -> None:
+    """The numbers of rows and of columns were taken for one number, as two entries of a list are."""
+    lines = "drawn = np.random.randint(0, 9, (len(a), COLUMNS))"
+    assert "COLUMNS = 4\n" in converted(in_loop(lines, "COLUMNS = 4")).code
+
+
+def test_rows_that_there_must_be_before_a_batch_is_drawn() -> None:
+    source = f"""{HEAD}
+memory = []
+for i in range(100):
+    memory.append(i)
+    if len(memory) >= 32:
+        a, b = rows_of(random.sample(memory, 32))
+{STEP.replace("    ", "        ", 1).replace(chr(10) + "    ", chr(10) + "        ").rstrip()}
+"""
+    assert "if len(memory) >= 32 * hvd.size()" in converted(source).code
+
+
+def test_a_size_behind_a_starred_argument() -> None:
+    source = f"""{HEAD}
+def batches(x, y, size):
+    for i in range(0, len(x), size):
+        yield x[i:i + size], y[i:i + size]
+
+size = 8
+for a, b in batches(*load(), size):
+{STEP}"""
+    assert "\nsize = 8 * hvd.size()\n" in converted(source).code
+
+
+def test_positions_of_rows_in_a_ring() -> None:
+    """Rows were divided as steps are, `max(1, np.arange(len(a)) // hvd.size())`."""
+    lines = 'rows = (p + np.arange(len(a))) % s["ring"]\np = (p + len(a)) % s["ring"]'
+    found = converted(in_loop(lines, "s = dict(rate=0.5, ring=128)\np = 0"))
+    assert lines.split("\n")[0] in found.code
