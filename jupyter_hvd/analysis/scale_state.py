@@ -118,7 +118,7 @@ class StateUpdates:
         operator, operand = recurrence.operator, recurrence.operand
         if operator in "+-":
             counts = number_of(operand) in (1, -1)
-            increment = ZERO if counts else self._walk.scale(operand).value
+            increment = ZERO if counts else self._added(place, operand)
             reason = ADDS
             self._walk.found.counted.append((place, self._often_called(place)))
             self._walk.note_size(operand, frequency)
@@ -132,6 +132,15 @@ class StateUpdates:
             calls = self._often_called(place)
             self._walk.found.repeated.append(Repeated(operand, frequency, value, calls=calls))
         self._weight(recurrence.weights, frequency, self._often_called(place))
+
+    def _added(self, place: cst.CSTNode, operand: cst.BaseExpression) -> Exponent:
+        """The exponent of what is added: of `sums += [a, b]`, where `sums` is an array, of the numbers."""
+        if isinstance(operand, cst.List | cst.Tuple) and isinstance(place, cst.Name):
+            bindings = self._values.definitions.of(place)
+            made = [b.value for b in bindings if isinstance(b, Binding) and not b.adds]
+            if made and not any(isinstance(value, cst.List | cst.ListComp) for value in made):
+                return self._walk.numbers(operand).value
+        return self._walk.scale(operand).value
 
     def _often_called(self, place: cst.CSTNode) -> tuple[Exponent, ...]:
         """How often each of several calls of the function around a place runs."""

@@ -456,3 +456,50 @@ def test_positions_of_rows_in_a_ring() -> None:
     lines = 'rows = (p + np.arange(len(a))) % s["ring"]\np = (p + len(a)) % s["ring"]'
     found = converted(in_loop(lines, "s = dict(rate=0.5, ring=128)\np = 0"))
     assert lines.split("\n")[0] in found.code
+
+
+def test_rows_by_sizes_in_one_of_several_dictionaries() -> None:
+    source = f"""{HEAD}
+n = 0
+for stage in [{{"rows": 8, "rate": 0.1}}, {{"rows": 16, "rate": 0.2}}]:
+    for a, b in tf.data.Dataset.from_tensor_slices((x, y)).batch(stage["rows"]):
+{STEP.replace("    ", "        ", 1).replace(chr(10) + "    ", chr(10) + "        ").rstrip()}
+        n += stage["rows"]
+"""
+    assert 'n += stage["rows"] * hvd.size()' in converted(source).code
+
+
+def test_rows_of_joined_datasets() -> None:
+    source = f"""{HEAD}
+first = tf.data.Dataset.from_tensor_slices(x).batch(ROWS)
+second = tf.data.Dataset.from_tensor_slices(y).batch(ROWS)
+for i, (a, b) in enumerate(zip(first, second)):
+{STEP}    print((i + 1) * ROWS)
+"""
+    code = converted(source.replace("first =", "ROWS = 8\nfirst =", 1)).code
+    assert "join_batches(" in code
+    assert "(i + 1) * ROWS * hvd.size()" in code
+
+
+def test_the_mean_of_sums_in_an_array() -> None:
+    lines = (
+        "n += 1\nsums += [float(loss), 1.0]\nif n % 20 == 0:\n    print(sums / 20)\n    sums[:] = 0"
+    )
+    code = converted(in_loop(lines, "n, sums = 0, np.zeros(2)")).code
+    assert "print(sums / max(1, 20 // hvd.size()))" in code
+
+
+def test_a_chunk_that_batches_are_cut_out_of() -> None:
+    """The chunk grew too, and what runs once a chunk ran less often."""
+    source = f"""{HEAD}
+CHUNK = 80
+for c in range(0, len(x), CHUNK):
+    xs, ys = x[c:c + CHUNK], y[c:c + CHUNK]
+    for i in range(0, CHUNK, 8):
+        a, b = xs[i:i + 8], ys[i:i + 8]
+{STEP.replace("    ", "        ", 1).replace(chr(10) + "    ", chr(10) + "        ").rstrip()}
+    print(float(loss))
+"""
+    code = converted(source).code
+    assert "CHUNK = 80\n" in code
+    assert "xs[i:i + 8 * hvd.size()]" in code

@@ -90,12 +90,13 @@ class BatchSizes:
             yield from (n for name in names_in(body) for n in self._sources.arithmetic(name))
 
     def _sizes_given(self, data: cst.BaseExpression) -> Iterator[cst.CSTNode]:
-        """What the sizes are computed from that a pipeline is given."""
-        for pipeline in self._pipelines.of(data):
-            for step in pipeline.steps:
-                size = argument(step, "batch_size", 0)
-                if method(step) in tf_api.BATCHING_METHODS and size is not None:
-                    yield from self._sources.arithmetic(size.value)
+        """What the sizes are computed from that pipelines are given."""
+        steps = [step for pipeline in self._pipelines.of(data) for step in pipeline.steps]
+        for step in steps or self.values.flow.backward_slice(data):
+            if not isinstance(step, cst.Call) or method(step) not in tf_api.BATCHING_METHODS:
+                continue
+            if (size := argument(step, "batch_size", 0)) is not None:
+                yield from self._sources.arithmetic(size.value)
 
     @cached_property
     def numbers(self) -> list[cst.BaseExpression]:
@@ -233,12 +234,9 @@ class BatchSizes:
                 yield name
 
     def _held(self, owner: cst.BaseExpression) -> frozenset[cst.CSTNode]:
-        """The calls and classes that may make an object."""
-        return frozenset(
-            value.node
-            for value in self.values.of(owner)
-            if isinstance(value.node, (cst.Call, cst.ClassDef))
-        )
+        """The calls, classes and dictionaries that may make an object."""
+        kinds = (cst.Call, cst.ClassDef, cst.Dict, cst.DictComp)
+        return frozenset(v.node for v in self.values.of(owner) if isinstance(v.node, kinds))
 
     def _is_same_name(self, one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
         names = [next(names_in(each), None) for each in (one, other)]

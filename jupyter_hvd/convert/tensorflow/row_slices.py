@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import libcst as cst
 
@@ -43,20 +43,15 @@ class RowSlices:
         """The batches that are cut out of arrays, `x[i:i + 32]`, or drawn from them, among some nodes."""
         sizes: dict[cst.BaseExpression, None] = {}
         counts: dict[cst.BaseExpression, None] = {}
+        cuts = {n: cut for n in nodes if not self._is_row(n) and (cut := self._cut_by(n))[0]}
+        for node, (found, numbered) in cuts.items():
+            if not self._is_cut_again(node, cuts):
+                sizes.update(dict.fromkeys(found))
+                counts.update(dict.fromkeys(numbered))
         for node in nodes:
             if self._is_row(node) or self._is_data(node) or self._is_drawn_for_each(node):
                 continue
-            if isinstance(node, cst.Subscript):
-                for element in node.slice[:1]:
-                    if isinstance(element.slice, cst.Slice):
-                        found, numbered = self._cut(element.slice, start_of(node.value))
-                        sizes.update(dict.fromkeys(found))
-                        counts.update(dict.fromkeys(numbered))
-            elif isinstance(node, cst.Call) and self._makes_slice(node):
-                found, numbered = self._cut_between(node.args[0].value, node.args[1].value)
-                sizes.update(dict.fromkeys(found))
-                counts.update(dict.fromkeys(numbered))
-            elif isinstance(node, cst.Call) and method(node) in _DRAWS:
+            if isinstance(node, cst.Call) and method(node) in _DRAWS:
                 size = self._drawn_size(node)
                 if size is not None:
                     sizes.update(dict.fromkeys([size, *self._guards_of(node, size)]))
@@ -80,6 +75,30 @@ class RowSlices:
                 return None
             case size:
                 return size
+
+    def _cut_by(
+        self, node: cst.CSTNode
+    ) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
+        """The sizes in a slice, and the count of the loop whose numbers it goes by."""
+        match node:
+            case cst.Subscript(
+                value=rows, slice=[cst.SubscriptElement(slice=cst.Slice() as cut), *_]
+            ):
+                return self._cut(cut, start_of(rows))
+            case cst.Call(args=[lower, upper]) if self._makes_slice(node):
+                return self._cut_between(lower.value, upper.value)
+        return [], []
+
+    def _is_cut_again(self, node: cst.CSTNode, cuts: Collection[cst.CSTNode]) -> bool:
+        """Whether batches are cut out of the rows that a slice gives, as out of a chunk of a stream."""
+        behind = self.values.flow.backward_slice
+        return any(
+            isinstance(other, cst.Subscript)
+            and other is not node
+            and node in behind(other.value)
+            and other not in behind(node)
+            for other in cuts
+        )
 
     def _guards_of(self, draw: cst.Call, size: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """The size that is written again where there must be as many rows: 32 of `if len(memory) >= 32`."""
