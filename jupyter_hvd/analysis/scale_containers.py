@@ -63,13 +63,26 @@ class Containers:
                     self._walk.sink(back, container.length, "takes it from the end")
                 if chosen.length is not None:
                     return replace(container, length=chosen.length, items=())
-                if container.length is not None and number is None and not self._is_set(node):
-                    lookup = Sink(index, chosen.value, container.length, "looks up an entry by it")
-                    self._walk.found.lookups.append(lookup)
-                elif container.length is None and number is None and not self._is_set(node):
-                    self._walk.found.opaque.append(Opaque(node, Unknown(node), (chosen.value,)))
+                if number is None:
+                    self._read_or_set(node, index, chosen.value, container.length)
                 return found or Scale(container.value)
         return Scale(container.value)
+
+    def _read_or_set(
+        self,
+        node: cst.Subscript,
+        index: cst.BaseExpression,
+        position: Exponent,
+        length: Exponent | None,
+    ) -> None:
+        """Note an entry that is read or set by a number that is no constant."""
+        is_set = self._is_set(node)
+        is_dictionary = any(isinstance(v.node, cst.Dict) for v in self._values.of(node.value))
+        if length is not None and not (is_set and is_dictionary):
+            noted = self._walk.found.stores if is_set else self._walk.found.lookups
+            noted.append(Sink(index, position, length, "looks up an entry by it"))
+        elif not is_set:
+            self._walk.found.opaque.append(Opaque(node, Unknown(node), (position,)))
 
     def _looked_up(self, dictionary: Scale, key: cst.BaseExpression) -> Scale | None:
         """The value of a dictionary that a number is the key of."""

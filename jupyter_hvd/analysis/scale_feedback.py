@@ -29,7 +29,7 @@ _SETTING, _GIVING = "set_weights", "get_weights"
 _SAME = frozenset({"numpy", "copy", "clone", "value", "read_value", "astype"})
 _CONVERTING = frozenset({*CONVERTING, "builtins.list", "builtins.tuple", "builtins.dict"})
 #: What holds an average, the longest first.
-_LASTING = ("weights", "attribute", "name")
+_LASTING = ("weights", "attribute", "name", "record")
 _MAPPING = ("map_structure", "map")
 
 
@@ -77,12 +77,11 @@ class Feedback:
         if not _may_come_back(node):
             return None
         targets = {place.key: place for place in self._targets(node)}
-        if not targets:
-            return None
+        targets["record", node] = Place("record", node, node)
         met: list[tuple[str, object]] = []
 
         def comes_back(operand: cst.BaseExpression) -> bool:
-            found = [key for key in self._origins(operand) if key in targets]
+            found = [key for key in self._origins(operand, node) if key in targets]
             met.extend(found)
             return bool(found)
 
@@ -196,8 +195,14 @@ class Feedback:
 
     # Backwards
 
-    def _origins(self, node: cst.BaseExpression) -> Iterator[tuple[str, object]]:
-        """The variables that an operand may come from, unchanged or as an element of one."""
+    def _origins(
+        self, node: cst.BaseExpression, made: cst.CSTNode | None = None
+    ) -> Iterator[tuple[str, object]]:
+        """The variables that an operand may come from, unchanged or as an element of one.
+
+        Args:
+            made: the operation; where it is a field of the record that the operand is read from, that is no variable.
+        """
         pending: list[tuple[cst.CSTNode, Path]] = [(node, ())]
         seen: set[tuple[cst.CSTNode, Path]] = set()
         while pending and len(seen) < MAX_FOLLOWED:
@@ -205,6 +210,9 @@ class Feedback:
             if (each, path) in seen:
                 continue
             seen.add((each, path))
+            if each is made and not path:
+                yield "record", made
+                continue
             match each:
                 case cst.Name() | cst.Attribute():
                     yield from (place.key for place in self._places(each))

@@ -205,6 +205,7 @@ class Found:
         calls: how often functions run that do not train, by each of their calls.
         loops: how often the loops around each training step iterate, the outermost first.
         lookups: entries of sequences by a number, with the exponent of the length.
+        stores: entries of sequences that are set by a number, likewise.
         means: sums over steps that are divided by a number, with the exponent of the quotient.
         quotients: the exponents of dividend and divisor.
         weights: the weights of moving averages, which are the same on any number of ranks before they are raised to a power.
@@ -235,6 +236,7 @@ class Found:
     quotients: list[tuple[Exponent, Exponent, cst.CSTNode]] = field(default_factory=list)
     weights: list[Equation] = field(default_factory=list)
     ramps: list[Equation] = field(default_factory=list)
+    stores: list[Sink] = field(default_factory=list)
     lookups: list[Sink] = field(default_factory=list)
     loops: list[tuple[cst.Call, list[Exponent]]] = field(default_factory=list)
     counts: list[tuple[Unknown, bool]] = field(default_factory=list)

@@ -9,7 +9,7 @@ from fractions import Fraction
 import libcst as cst
 
 from .definitions import Definition
-from .exponents import ZERO, Equation, Exponent, Unknown, exponent_of
+from .exponents import ONE, ZERO, Equation, Exponent, Unknown, exponent_of
 from .flow import is_property
 from .index import ELEMENT, Binding, Path, element_of
 from .scale_calls import signature_result
@@ -91,6 +91,8 @@ class ScaleInference:
         for step in self.frequencies.demands:
             found.loops.append((step, self.frequencies.loops_around(step)))
         self._visit()
+        for length in self.library.lengths_of_epochs(self.values):
+            self.sink(length, -ONE, "counts the steps of an epoch by it")
         found.sinks = [sink for sink in found.sinks if not self._state.corrects_moment(sink)]
         found.flows[:0] = self.frequencies.facts
         found.calls += self.frequencies.calls

@@ -14,6 +14,7 @@ from .scale_findings import Agreement, is_constant, number_of
 from .scale_inference import ScaleInference
 from .scale_solution import Solved
 from .scale_state import ORDERS
+from .tree import nodes_in
 
 #: The root that rates are computed by; others come of powers of what counts steps.
 ROOT = 2
@@ -94,17 +95,34 @@ class Reports:
     def _may_count(self, agreement: Agreement) -> bool:
         """Whether a whole number bounds or divides, at each step, something that may count steps.
 
-        What is only equal to it may be of a kind, or at a position.
+        What is only equal to it may be of a kind, or at a position, unless the loop ends there.
         """
-        numbers = [number_of(side) for side in (agreement.left, agreement.right)]
-        written = [n for n in numbers if isinstance(n, int) and n > 1]
-        if isinstance(agreement.place, cst.Comparison):
-            written = written if self._orders(agreement.place) else []
-        frequency = self._resolved(self._inference.frequencies.of(agreement.place))
-        return bool(written) and bool(frequency)
+        if isinstance(agreement.place, cst.Comparison) and not (
+            self._orders(agreement.place) or self._ends_loop(agreement.place)
+        ):
+            return False
+        is_whole = self._is_count(agreement.left) or self._is_count(agreement.right)
+        return is_whole and bool(self._resolved(self._inference.frequencies.of(agreement.place)))
+
+    def _is_count(self, number: cst.BaseExpression) -> bool:
+        """Whether a whole number, more than 1, is written, or has a name, or is an option."""
+        if self._library.is_external(self._values, number):
+            return self._inference.whole.is_whole(number)
+        made = [value.node for value in self._values.of(number)]
+        numbers = [number_of(node) for node in made if isinstance(node, cst.BaseExpression)]
+        return bool(numbers) and all(isinstance(n, int) and n > 1 for n in numbers)
 
     def _orders(self, comparison: cst.Comparison) -> bool:
         return all(isinstance(target.operator, ORDERS) for target in comparison.comparisons)
+
+    def _ends_loop(self, test: cst.BaseExpression) -> bool:
+        """Whether a loop or function is left where a test holds."""
+        guard = self._module.parent(test)
+        return (
+            isinstance(guard, cst.If)
+            and guard.test is test
+            and any(isinstance(n, cst.Break | cst.Return) for n in nodes_in(guard.body))
+        )
 
     def unscaled(self, scaled: Collection[cst.CSTNode]) -> tuple[Unscaled, ...]:
         """The numbers that are not edited and that the user should check.
@@ -208,6 +226,13 @@ class Reports:
                 loop,
                 "nothing tells how many steps this loop takes, so N ranks may take as many, on N times the examples",
                 "divide by the number of ranks what decides how long the program trains",
+            )
+        for store in self._solved.stores:
+            entry = self._module.enclosing(store.node, cst.Subscript) or store.node
+            yield Unscaled(
+                entry,
+                f"`{text(entry)}` is set once a step, of which N ranks take an N-th, so the last entries stay as they were",
+                "make it as long as there are steps, or store what each step gives in a list",
             )
         for agreement in self._solved.mixed:
             yield Unscaled(

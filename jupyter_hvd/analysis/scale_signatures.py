@@ -160,6 +160,9 @@ class ScaleLibrary(Protocol):
     def is_unscaled_size(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
         """Whether a number is written as the size of a training batch, and no edit multiplies it."""
 
+    def lengths_of_epochs(self, values: ValueAnalysis) -> Collection[cst.BaseExpression]:
+        """What the program gives as the number of steps of an epoch that a library trains."""
+
     def step_sites(self, values: ValueAnalysis) -> Collection[cst.Call]:
         """The calls that lead to training steps, each that takes one, and those of the functions around."""
 

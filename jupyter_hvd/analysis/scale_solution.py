@@ -42,6 +42,7 @@ class Solved:
     mixed: tuple[Agreement, ...]
     arguments: tuple[tuple[Equation, Fraction], ...]
     lookups: tuple[Sink, ...]
+    stores: tuple[Sink, ...]
     unmet: tuple[cst.CSTNode, ...]
     carried: tuple[Carried, ...]
     grown_before: tuple[Equation, ...] = ()
@@ -352,6 +353,7 @@ def _judged(
         tuple(_mixed(found, solution)),
         arguments,
         tuple(s for s in found.lookups if _counts_steps(solution, s)),
+        tuple(s for s in found.stores if _counts_steps(solution, s)),
         tuple(demand.place for demand in unmet),
         tuple(c for c in found.carried if _known(solution, c.frequency)),
     )

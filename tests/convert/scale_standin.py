@@ -68,6 +68,9 @@ class StandInScale:
     def repeated_sizes(self, values: ValueAnalysis) -> Collection[cst.BaseExpression]:
         return ()
 
+    def lengths_of_epochs(self, values: ValueAnalysis) -> Collection[cst.BaseExpression]:
+        return ()
+
     def is_unscaled_size(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
         return False
 

@@ -187,10 +187,22 @@ def test_a_recurrence_that_is_not_known(name: str, monkeypatch: pytest.MonkeyPat
         ),
         (
             program(
-                "state = state._replace(mean=0.9 * state.mean + 0.1 * float(loss))",
-                before="import collections\nState = collections.namedtuple('State', 'mean')\nstate = State(0.0)",
+                "state = state._replace(mean=smooth(state.mean, float(loss)))",
+                before="import collections\nState = collections.namedtuple('State', 'mean')\nstate = State(0.0)\n"
+                "def smooth(a, b, k=0.05):\n    return np.average([a, b], weights=[1 - k, k])",
             ),
-            "`0.9 * state.mean + 0.1 * float(loss)` is computed from its last value once a step",
+            "`smooth(state.mean, float(loss))` is computed from its last value once a step",
+        ),
+        (
+            program(
+                "state = advance(state)\n    if state.step % EVERY == 0:\n        print(state)",
+                before="from library import State, advance\nEVERY, state = 30, State(step=0)",
+            ),
+            "nothing tells whether `state.step` counts steps",
+        ),
+        (
+            program("kept[step] = float(loss); step += 1", before="kept = np.zeros(600)"),
+            "`kept[step]` is set once a step",
         ),
         (
             program(

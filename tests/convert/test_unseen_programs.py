@@ -503,3 +503,57 @@ for c in range(0, len(x), CHUNK):
     code = converted(source).code
     assert "CHUNK = 80\n" in code
     assert "xs[i:i + 8 * hvd.size()]" in code
+
+
+def test_a_record_that_each_step_replaces() -> None:
+    """Its steps were not divided, and nothing said so: the program trained on N times the examples."""
+    source = f"""from typing import NamedTuple
+{HEAD}
+class State(NamedTuple):
+    step: int
+    mean: float
+
+def advance(state, loss):
+    return State(state.step + 1, 0.9 * state.mean + 0.1 * loss)
+
+state = State(0, 0.0)
+for a, b in tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(8):
+{STEP}    state = advance(state, float(loss))
+    if state.step == STEPS:
+        break
+"""
+    code = converted(source.replace("state = State(0", "STEPS = 600\nstate = State(0", 1)).code
+    assert "STEPS = max(1, 600 // hvd.size())" in code
+    assert "(0.9 ** hvd.size()) * state.mean" in code
+
+
+def test_a_sequence_that_says_how_many_steps_an_epoch_has() -> None:
+    """Only its batches grew, so each epoch had N times the examples."""
+    source = f"""{HEAD}
+class Drawn(tf.keras.utils.PyDataset):
+    def __init__(self, rows, steps=30):
+        self.rows, self.steps = rows, steps
+
+    def __len__(self):
+        return self.steps
+
+    def __getitem__(self, number):
+        drawn = np.random.choice(len(x), self.rows)
+        return x[drawn], y[drawn]
+
+m.compile(o, "mse")
+m.fit(Drawn(8), epochs=3)
+"""
+    code = converted(source).code
+    assert "Drawn(8 * hvd.size())" in code
+    assert "steps=max(1, 30 // hvd.size())" in code
+
+
+def test_a_size_from_outside_of_data_that_are_joined() -> None:
+    source = in_loop("n += 1\nprint(n * ROWS)", "import os\nROWS, n = int(os.environ['ROWS']), 0")
+    code = converted(source.replace("batch(8)", "batch(ROWS).take(100)")).code
+    assert "print(n * ROWS * hvd.size())" in code
+
+
+def test_entries_of_a_dictionary_that_steps_number() -> None:
+    assert findings(converted(in_loop("d[n] = float(loss)\nn += 1", "d, n = {}, 0"))) == []

@@ -163,7 +163,17 @@ class BatchSizes:
                     same = self._member(size) == self._member(number) != ""
                     if same and not held.isdisjoint(self._held(size.value)):
                         return True
+        if isinstance(number, cst.Name):
+            identity = self.values.definitions.identity
+            if any(identity(number) == identity(size) for size in self._names_joined):
+                return True
         return any(value.node in self._unmultiplied for value in self.values.of(number))
+
+    @cached_property
+    def _names_joined(self) -> list[cst.Name]:
+        """The names by which pipelines are given sizes whose batches are joined."""
+        given = (n for data in self.joined for n in self._sizes_given(data))
+        return [node for node in given if isinstance(node, cst.Name)]
 
     @cached_property
     def _multiplied(self) -> frozenset[cst.BaseExpression]:

@@ -20,6 +20,7 @@ from ...analysis.syntax import argument, method
 from ...analysis.values import ValueAnalysis
 from . import tf_api
 from .batch_sizes import BatchSizes
+from .keras_loops import fit_argument
 from .roles import Role
 from .selecting_loops import is_range
 from .training_data import TrainingData
@@ -305,6 +306,18 @@ class TensorFlowScale:
 
     def is_unscaled_size(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
         return self._sizes.is_unscaled(node)
+
+    def lengths_of_epochs(self, values: ValueAnalysis) -> Collection[cst.BaseExpression]:
+        """What `__len__` returns of what `fit` is given, where its batches grow and are not joined."""
+        found: dict[cst.BaseExpression, None] = {}
+        for call in self._fits & self._sizes.grown:
+            given = fit_argument(call, "x")
+            if given is None or given.value in self._sizes.joined:
+                continue
+            made = (v.node for v in values.of(given.value) if isinstance(v.node, cst.ClassDef))
+            counted = (m for owner in made for m in values.classes.methods(owner, "__len__"))
+            found.update(dict.fromkeys(r for m in counted for r in values.index.returns[m]))
+        return found
 
     def may_count_steps(self, values: ValueAnalysis, call: cst.Call, name: str) -> bool:
         called = values.qualified(call.func)
