@@ -232,6 +232,8 @@ def test_a_recurrence_that_is_not_known(name: str, monkeypatch: pytest.MonkeyPat
         "state",
         "entry",
         "field",
+        "name",
+        "store",
         "library",
         "average",
         "hook",
