@@ -130,6 +130,13 @@ def _same(walk: Walk, call: cst.Call) -> Scale:
     return _first(walk, call)
 
 
+def _shown(walk: Walk, call: cst.Call) -> Scale:
+    """`print`, which computes nothing."""
+    for arg in call.args:
+        walk.scale(arg.value)
+    return unknown_scale(call)
+
+
 def _first(walk: Walk, call: cst.Call) -> Scale:
     return walk.scale(call.args[0].value) if call.args else unknown_scale(call)
 
@@ -143,6 +150,7 @@ BUILTINS: dict[str, Callable[[Walk, cst.Call], Scale]] = {
     "builtins.divmod": _divmod,
     **dict.fromkeys(BOUNDS, _bounds),
     **dict.fromkeys(CONVERTING, _converted),
+    "builtins.print": _shown,
     "builtins.next": _next,
     "builtins.iter": _same,
     "builtins.reversed": _same,

@@ -254,3 +254,17 @@ def test_what_nothing_tells_is_reported(source: str, told: str) -> None:
 )
 def test_numbers_of_one_step_are_not_reported(line: str) -> None:
     assert findings(convert_source(program(line))) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "path = manager.save(checkpoint_number=step); step += 1; print(path)",
+        "step += 1; value = step % 30 or print(step)",
+    ],
+    ids=["checkpoint", "print"],
+)
+def test_what_computes_no_number_is_not_reported(line: str) -> None:
+    before = "count = tf.Variable(0)\nkept = tf.train.Checkpoint(model=m, step=count)\n"
+    before += "manager = tf.train.CheckpointManager(kept, 'kept', max_to_keep=3)"
+    assert findings(convert_source(program(f"count.assign_add(1); {line}", before=before))) == []

@@ -103,6 +103,8 @@ _CALLBACKS = {
 }
 #: Where `ModelCheckpoint` and others have their counts, by name alone.
 _ANY = "-> _"
+#: Methods that write a checkpoint, and give no number.
+_SAVING = frozenset({"save", "save_weights", "write"})
 #: Methods that give the number that a tensor or variable holds.
 _READING = frozenset({"numpy", "item", "value", "read_value", "result", "tolist"})
 #: Methods of Keras' callbacks and models, with how often they run, and their first parameter.
@@ -155,6 +157,8 @@ class TensorFlowScale:
             return _CALLBACKS.get(kind, _ANY)
         if tf_api.makes_optimizer(name):
             return _OPTIMIZER
+        if name.startswith("tensorflow.train.Checkpoint"):
+            return _ANY
         if name.startswith("tensorflow.data."):
             return {"from_tensor_slices": "-> [0]", "range": "stop: n -> [n] n"}.get(last, "-> [u]")
         if re.search(r"_dataset_from_\w+$", last):
@@ -179,6 +183,8 @@ class TensorFlowScale:
             if name == "repeat" and not call.args:
                 return _FOREVER
             return _OF_DATASETS.get(name)
+        if name in _SAVING:
+            return _ANY
         if name == "add_weight":  # what is assigned to it later tells how it scales
             return _ANY
         if name in _READING and not call.args:
