@@ -13,7 +13,7 @@ from .calls import CallGraph
 from .classes import ClassHierarchy
 from .index import Binding, Index
 from .library import Kind, Resolver
-from .syntax import argument, method, text_key
+from .syntax import argument, method
 from .tree import nodes_in
 
 #: Classes of libraries whose objects have the attributes that they are given, by keywords or in a dictionary.
@@ -148,7 +148,7 @@ class Records:
         made = {value.node for value in self._resolver.of(container)} - {None}
         for node in made:
             yield from self._written(node, key, depth + 1)
-        for call in self._updates:
+        for call in self.update_calls:
             assert isinstance(call.func, cst.Attribute)
             if not made.isdisjoint(value.node for value in self._resolver.of(call.func.value)):
                 yield from self._given(call.args, key, depth + 1)
@@ -183,7 +183,7 @@ class Records:
                 return
 
     @cached_property
-    def _updates(self) -> list[cst.Call]:
+    def update_calls(self) -> list[cst.Call]:
         """The calls of a method `update`."""
         return [
             call
@@ -194,7 +194,9 @@ class Records:
     @property
     def updates(self) -> Iterator[tuple[cst.BaseExpression, str, cst.BaseExpression]]:
         """The entries and fields that `update` and `replace` set by keywords: the record, the name and the value."""
-        changes = [(c, c.func.value) for c in self._updates if isinstance(c.func, cst.Attribute)]
+        changes = [
+            (c, c.func.value) for c in self.update_calls if isinstance(c.func, cst.Attribute)
+        ]
         changes += [(call, self._replaced(call)) for call in self._replacements]
         for call, record in changes:
             yield from ((record, a.keyword.value, a.value) for a in call.args if a.keyword)
@@ -204,110 +206,6 @@ class Records:
         if isinstance(call.func, cst.Attribute) and method(call) == "_replace":
             return call.func.value
         return call.args[0].value
-
-    # What is set from outside
-
-    def is_overridden(self, member: cst.BaseExpression) -> bool:
-        """Whether something that is not seen may set an entry or attribute: `settings.update(json.load(file))`.
-
-        What the program computes is not meant: `state["step"] += 1`.
-        """
-        match member:
-            case cst.Subscript(value=record) if (key := text_key(member)) is not None:
-                places = self._index.stored_in(record)
-                is_set = any(text_key(place) == key for place, _, _ in places)
-            case cst.Attribute(value=record, attr=cst.Name(value=key)):
-                is_set = any(b.adds for b in self._index.attribute_bindings.get(key, ()))
-                is_set = is_set or any(key == name for _, name, _ in self.updates)
-            case _:
-                return False
-        return not is_set and (self._takes_unseen(record) or self.is_overridden(record))
-
-    def _takes_unseen(self, record: cst.BaseExpression) -> bool:
-        if not self._overrides and not self._unpacked:
-            return False
-        made = {value.node for value in self._resolver.of(record)} - {None}
-        if not made.isdisjoint(self._unpacked):
-            return True
-        return any(
-            not made.isdisjoint(value.node for value in self._resolver.of(each))
-            for each in self._overrides
-        )
-
-    @cached_property
-    def _overrides(self) -> list[cst.BaseExpression]:
-        """The records of which entries or attributes are set that nothing names: by `update`, by `setattr`."""
-        found: list[cst.BaseExpression] = []
-        for call in self._updates:
-            if isinstance(call.func, cst.Attribute) and self._gives_unseen(call.args):
-                found.append(_namespace_of(call.func.value))
-        for call in self._index.calls:
-            match call:
-                case cst.Call(func=cst.Name("setattr"), args=[record, name, _]) if not isinstance(
-                    name.value, cst.SimpleString
-                ):
-                    is_own = _name_of(record.value) == "self" and bool(self._keywords)
-                    found += [] if is_own else [record.value]
-        return [*found, *self._copied_into()]
-
-    def _copied_into(self) -> Iterator[cst.BaseExpression]:
-        """The `settings` of `for key, value in loaded.items(): settings[key] = value`."""
-        copied = set()
-        for loop in self._index.loops:
-            match loop:
-                case cst.For(
-                    target=cst.Tuple(
-                        elements=[cst.Element(cst.Name(key)), cst.Element(cst.Name(value))]
-                    ),
-                    iter=cst.Call(func=cst.Attribute(value=loaded, attr=cst.Name("items"))),
-                ) if self._is_unseen(loaded):
-                    copied.add((key, value))
-        for places in self._index.stored.values() if copied else ():
-            for target, stored, _ in places:
-                match target.slice, stored:
-                    case [cst.SubscriptElement(cst.Index(cst.Name(key)))], cst.Name(name) if (
-                        key,
-                        name,
-                    ) in copied:
-                        yield target.value
-
-    @cached_property
-    def _unpacked(self) -> frozenset[cst.CSTNode]:
-        """The dictionaries, and the classes of objects, that are made of a dictionary that is not seen."""
-        found: set[cst.CSTNode] = set()
-        for node in self._index.dictionaries:
-            stars = (e.value for e in node.elements if isinstance(e, cst.StarredDictElement))
-            found |= {node} if any(map(self._is_unseen, stars)) else set()
-        for call in self._index.calls:
-            if any(arg.star == "**" and self._is_unseen(arg.value) for arg in call.args):
-                values = self._resolver.of(call.func)
-                found |= {v.node for v in values if isinstance(v.node, cst.ClassDef)}
-                found.add(call)
-        return frozenset(found)
-
-    def _gives_unseen(self, args: Sequence[cst.Arg]) -> bool:
-        return any(self._is_unseen(arg.value) for arg in args if arg.keyword is None)
-
-    @cached_property
-    def _keywords(self) -> frozenset[str]:
-        """The names of `**given` of methods `__init__`: calls tell what is in these."""
-        stars = (f.params.star_kwarg for f in self._index.functions if f.name.value == "__init__")
-        return frozenset(star.name.value for star in stars if star is not None)
-
-    def _is_unseen(self, given: cst.BaseExpression) -> bool:
-        """Whether nothing is known of the entries of a dictionary that is given."""
-        if isinstance(given, cst.Name) and given.value in self._keywords:
-            return False
-        made = {value.node for value in self._resolver.of(given)}
-        return not any(
-            isinstance(node, cst.Dict)
-            or (
-                isinstance(node, cst.Call)
-                and isinstance(node.func, cst.Name)
-                and node.func.value == "dict"
-            )
-            for node in made
-        )
 
     # What calls hand on
 
@@ -326,16 +224,6 @@ class Records:
             method(call) == "_replace"
             or self._resolver.qualified(call.func) == "dataclasses.replace"
         )
-
-
-def _namespace_of(dictionary: cst.BaseExpression) -> cst.BaseExpression:
-    """The object of `vars(config)` and of `config.__dict__`; else the dictionary."""
-    match dictionary:
-        case cst.Attribute(value=owner, attr=cst.Name("__dict__")):
-            return owner
-        case cst.Call(func=cst.Name("vars"), args=[owner]):
-            return owner.value
-    return dictionary
 
 
 def is_text(node: cst.BaseExpression, text: str) -> bool:

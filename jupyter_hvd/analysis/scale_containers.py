@@ -140,7 +140,7 @@ class Containers:
     def _of_entry(self, node: cst.Subscript, key: str) -> Scale:
         """`cfg["steps"]`: what the entry of a dictionary of the program is set to, and what is added to it."""
         entries = list(self._entries(node, key))
-        if not entries or self._values.records.is_overridden(node):
+        if not entries or self._values.overridden.is_overridden(node):
             return self._filled_entry(node.value, key) or self._walk.outside(node)
         identity = self._values.definitions.identity(node.value)
         of = identity if isinstance(identity, frozenset) else self._module.text(node.value)

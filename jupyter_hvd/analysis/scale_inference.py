@@ -354,7 +354,7 @@ class ScaleInference:
         if known is not None:
             return signature_result(self, known, {}, self.scale(node.value), node)
         bindings = self.values.attribute_bindings(node)
-        if bindings and not self.values.records.is_overridden(node):
+        if bindings and not self.values.overridden.is_overridden(node):
             return self.join_definitions(bindings, node)
         properties = [m for m in self.values.flow.methods(node) if is_property(m)]
         if returned := [v for m in properties for v in self._index.returns[m]]:

@@ -24,6 +24,7 @@ from .flow import Source, ValueFlow, is_iteration, is_property, positional
 from .index import Binding, Index, Path
 from .library import UNKNOWN, Kind, Library, Value
 from .module import Module
+from .overridden_settings import OverriddenSettings
 from .records import Records
 from .syntax import is_decorated, parameters
 
@@ -54,6 +55,7 @@ class ValueAnalysis:
         self.classes = ClassHierarchy(self.index, self)
         self.calls = CallGraph(module, self.index, self.classes, library, self, self._afresh)
         self.records = Records(self.index, self.classes, self.calls, self)
+        self.overridden = OverriddenSettings(self.index, self.records, self)
         self.flow = ValueFlow(
             module,
             self.index,

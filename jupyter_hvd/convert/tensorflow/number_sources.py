@@ -59,7 +59,7 @@ class NumberSources:
 
     def entries_of(self, size: cst.Subscript) -> list[cst.BaseExpression]:
         """What a dictionary that is written out has under a key: `config["batch_size"]`; nothing of several dictionaries."""
-        if self.values.records.is_overridden(size):
+        if self.values.overridden.is_overridden(size):
             return []
         key = text_key(size)
         held = {v.node for v in self.values.of(size.value) if v.kind is not Kind.NONE}

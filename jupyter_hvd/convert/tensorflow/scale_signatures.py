@@ -369,7 +369,7 @@ class TensorFlowScale:
         if isinstance(node, cst.Subscript) and values.qualified(node.value) in _EXTERNAL_VARIABLES:
             return True
         if isinstance(node, (cst.Attribute, cst.Subscript)):
-            if values.records.is_overridden(node):
+            if values.overridden.is_overridden(node):
                 return True
             return values.qualified(node).startswith(_EXTERNAL_OPTIONS) or any(
                 self._data.command_lines.sets(owner)

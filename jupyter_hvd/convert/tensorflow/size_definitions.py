@@ -48,7 +48,7 @@ class SizeDefinitions:
                         case _:
                             return []
                 return found
-            case cst.Attribute() if self.values.records.is_overridden(size):
+            case cst.Attribute() if self.values.overridden.is_overridden(size):
                 return []
             case cst.Attribute():
                 bindings = self.values.flow.bindings_of(size)
