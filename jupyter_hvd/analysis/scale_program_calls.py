@@ -1,4 +1,4 @@
-"""How the results of calls scale: of Python's functions, of libraries', and of the program's own."""
+"""How the results of calls scale: of Python's functions, of libraries', and of user-defined functions."""
 
 from __future__ import annotations
 
