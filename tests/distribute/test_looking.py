@@ -43,7 +43,8 @@ def broken() -> None:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., SimpleQueue[Any]]]:
     """Asks a rank's end of the messages in this process to call a function; gives a queue of its answer."""
-    monkeypatch.setattr(notebook_rank, "end_self", lambda: None)
+    ended = threading.Event()
+    monkeypatch.setattr(notebook_rank, "end_self", ended.set)
     kernel = RankMessages("127.0.0.1", 0, "token", lambda _: None)
     rank = notebook_rank.Requests(kernel.variables[MESSAGES_VARIABLE], "0", "token")
     rank.messages.send_data(READY)
@@ -57,6 +58,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., SimpleQueue
 
     yield ask
     kernel.close()
+    assert ended.wait(timeout=20)  # by then nothing calls what is replaced here
     rank.messages.stop()
 
 
