@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +35,7 @@ from ..language.types import (
 )
 from .captured_data import ArrayMet, Reference
 from .signature import words
-from .tracers import Data, Index, Nature, Value
+from .tracers import Data, Index, Value
 from .tracing.arrays import SizesMet
 from .tracing.calls import Tracer
 from .tracing.packing import SizeNamed
@@ -59,16 +59,8 @@ def stand_in(tracer: Tracer, name: str, type_: ParameterType, layout: Layout, gi
         case Integer():
             return Index(tracer, Affine.of(reserve_generated_names(name)))
         case Relation() | IndexArray() | TupleSet():
-            return Data(tracer, name, type_)
+            return Data(tracer, name, type_).array
     return Value(tracer, Var(name, type_), layout)
-
-
-def listed(stand_in_: Any, levels: int) -> None:
-    """Note that a stand-in is a list of so many levels for its user."""
-    if isinstance(stand_in_, Value):
-        stand_in_.of_nature(Nature(levels))
-    elif isinstance(stand_in_, Data):
-        stand_in_.lists = levels
 
 
 @dataclass(frozen=True)
@@ -252,7 +244,8 @@ def _traced(
     tracer.parameters, tracer.signed = tensors(parameters), context.signed
     tracer.methods, tracer.ends_ascend = context.methods, context.ends_ascend
     for x in context.lists & tracer.arguments.keys():
-        listed(tracer.arguments[x], np.ndim(context.given[x]))
+        if isinstance(value := tracer.arguments[x], Value):
+            value.of_nature(replace(value.nature, lists=np.ndim(context.given[x])))
     arguments = {
         x: stand_in(tracer, x, t, layout, context.given.get(x))
         if isinstance(t, Static)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeGuard
 
 import numpy as np
@@ -11,8 +11,9 @@ import numpy as np
 from ..language.affine import Affine
 from ..language.errors import Place, TensorError
 from ..language.predicates import TRUE, Predicate
-from ..language.terms import Binders, Term
+from ..language.terms import Binders, Term, Var
 from ..language.types import (
+    REAL,
     Array,
     IndexArray,
     Layout,
@@ -20,6 +21,7 @@ from ..language.types import (
     Relation,
     TupleSet,
     Type,
+    array,
     at_sizes,
     dimensions,
 )
@@ -56,6 +58,8 @@ class Tracing(Protocol):
 
     def note(self, term: Term) -> None: ...
 
+    def as_numbers(self, data: Data) -> Value: ...
+
     def several(self, values: Any) -> list[Any]: ...
 
     def attribute(self, value: Any, name: str) -> Any: ...
@@ -63,19 +67,86 @@ class Tracing(Protocol):
     def looked_up(self, relation: str, arguments: tuple[Affine, ...], offset: Affine) -> Index: ...
 
 
+NO_OFFSET = Affine.of(0)
+
+
+@dataclass(frozen=True)
+class Data:
+    """What an array of integers or conditions is that is a parameter, or a part of one: its own sizes, and the places
+    in the whole of the indices that it takes; `offset` is added to every integer. `steps` lead from the whole to it before a
+    call, where the indices are constants.
+    """
+
+    tracer: Tracing
+    name: str
+    type: Relation | IndexArray | TupleSet
+    own: tuple[Affine, ...] | None = None
+    places: Callable[[Sequence[Affine]], tuple[Affine, ...]] = tuple
+    offset: Affine = NO_OFFSET
+    steps: tuple[OnHost, ...] | None = ()
+
+    @property
+    def dims(self) -> tuple[Affine, ...]:
+        if isinstance(self.type, TupleSet):
+            raise self.tracer.error("a set of tuples has no shape", "test `(i, j) in R`")
+        return self.type.dims if self.own is None else self.own
+
+    def part(
+        self,
+        dims: Sequence[Affine],
+        places: Callable[[Sequence[Affine]], Sequence[Affine]],
+        step: OnHost | None = None,
+    ) -> Data:
+        """A part of these sizes: `places` gives the indices here of indices there, and `step` makes it before a call."""
+        here = self.places
+        steps = None if step is None or self.steps is None else (*self.steps, step)
+        return replace(self, own=tuple(dims), places=lambda at: here(places(at)), steps=steps)
+
+    def moved(self, offset: Affine) -> Data:
+        """An array of integers, each so much more: `src + 1`."""
+        known = offset.is_constant and self.steps is not None
+        steps = (*(self.steps or ()), OnHost("add", (offset.constant,))) if known else None
+        return replace(self, offset=self.offset + offset, steps=steps)
+
+    def replaced(self, name: str) -> Data:
+        """The same part of another array of integers, as large as the whole of this one."""
+        return replace(self, name=name, own=self.dims, offset=NO_OFFSET, steps=None)
+
+    def entry(self, at: Sequence[Affine]) -> Index:
+        """The entry of an array of integers at these indices."""
+        return self.tracer.looked_up(self.name, self.places(at), self.offset)
+
+    @property
+    def transposed(self) -> Data:
+        """With its axes in reverse."""
+        return self.part(self.dims[::-1], lambda at: tuple(at[::-1]), OnHost("transpose"))
+
+    @property
+    def array(self) -> Value:
+        """It, as what a program computes with."""
+        numbers = "int" if isinstance(self.type, IndexArray) else "bool"
+        return Value(self.tracer, None, data=self).of_nature(Nature(numbers=numbers))
+
+
 class Value:
-    """A stand-in for a scalar, an array or a tuple, backed by a term."""
+    """A stand-in for a scalar, an array or a tuple, backed by a term; or for an array of integers or conditions that is `data`,
+    of which a term makes numbers where they are computed with.
+    """
 
     __array_ufunc__ = None
 
-    def __init__(self, tracer: Tracing, term: Term, layout: Layout = None) -> None:
+    def __init__(
+        self, tracer: Tracing, term: Term | None, layout: Layout = None, data: Data | None = None
+    ) -> None:
         self.tracer = tracer
-        self.unchecked = term
+        self.backing = term
         self.layout = layout
+        self.data = data
         self.written: list[Any] | None = None  # the entries of a list that is written out
         self.nature = Nature()
         self.defined: Predicate | None = None  # where it has a value, if that is not everywhere
-        tracer.note(term)
+        if term is not None:
+            tracer.note(term)
 
     @property
     def term(self) -> Term:
@@ -84,8 +155,22 @@ class Value:
         return self.tracer.as_number(self.unchecked)
 
     @property
+    def unchecked(self) -> Term:
+        if self.data is not None:
+            return self.tracer.as_numbers(self.data).unchecked
+        assert self.backing is not None
+        return self.backing
+
+    @property
+    def variable(self) -> str:
+        """The name of the variable that it is; none of data and of what is computed."""
+        return self.backing.name if isinstance(self.backing, Var) else ""
+
+    @property
     def type(self) -> Type:
-        return self.unchecked.type
+        if self.data is None:
+            return self.unchecked.type
+        return REAL if isinstance(self.data.type, TupleSet) else array(self.data.dims)
 
     def of_nature(self, nature: Nature) -> Value:
         """This value, with what is known of it."""
@@ -97,6 +182,11 @@ class Value:
         return tuple(Index(self.tracer, n) for n in dimensions(self.type))
 
     def __iter__(self) -> Iterator[Any]:
+        if self.data is not None:
+            raise self.tracer.error(
+                f"`{self.data.name}` is as long as data decide",
+                f"take its columns: `i, j = {self.data.name}.T`",
+            )
         return iter(self.tracer.several(self))
 
     def __getattr__(self, name: str) -> Any:
@@ -139,7 +229,7 @@ class Selected:
         self.written = written  # the condition as it is written: `x > 0` twice is one condition
         self.length: Affine | None = None  # of a slice, where it is another in each turn of a loop
         self.pairs: Pairs | None = None  # where the entries are indices, `np.triu_indices(n)`
-        self.integers: Data | None = None  # the index array of which this is a slice
+        self.integers: Value | None = None  # the index array of which this is a slice
         self.ends: tuple[Term | None, ...] | None = None  # of a slice that data end
         self.grown: tuple[Selected, Value, Value] | None = (
             None  # of a list what it was before, and the last entries, each chosen or not
@@ -252,94 +342,6 @@ class Condition:
         )
 
 
-NO_OFFSET = Affine.of(0)
-
-
-class Data:
-    """A stand-in for a relation or an index array, or for a part of one: its own sizes, and the places
-    in the whole of the indices that it takes; `offset` is added to every integer. `steps` lead from the whole to it before a
-    call, where the indices are constants.
-    """
-
-    def __init__(
-        self,
-        tracer: Tracing,
-        name: str,
-        type_: Relation | IndexArray | TupleSet,
-        dims: tuple[Affine, ...] | None = None,
-        places: Callable[[Sequence[Affine]], tuple[Affine, ...]] = tuple,
-        offset: Affine = NO_OFFSET,
-        steps: tuple[OnHost, ...] | None = (),
-    ) -> None:
-        self.tracer = tracer
-        self.name = name
-        self.type = type_
-        self.own = dims
-        self.places = places
-        self.offset = offset
-        self.steps = steps
-        self.lists = 0  # levels of Python's lists that it is
-
-    @property
-    def dims(self) -> tuple[Affine, ...]:
-        if isinstance(self.type, TupleSet):
-            raise self.tracer.error("a set of tuples has no shape", "test `(i, j) in R`")
-        return self.type.dims if self.own is None else self.own
-
-    def part(
-        self,
-        dims: Sequence[Affine],
-        places: Callable[[Sequence[Affine]], Sequence[Affine]],
-        step: OnHost | None = None,
-    ) -> Data:
-        """A part of these sizes: `places` gives the indices here of indices there, and `step` makes it before a call."""
-        here = self.places
-        steps = None if step is None or self.steps is None else (*self.steps, step)
-        return Data(
-            self.tracer,
-            self.name,
-            self.type,
-            tuple(dims),
-            lambda at: here(places(at)),
-            self.offset,
-            steps,
-        )
-
-    def moved(self, offset: Affine) -> Data:
-        """An array of integers, each so much more: `src + 1`."""
-        there, steps = self.offset + offset, None
-        if offset.is_constant and self.steps is not None:
-            steps = (*self.steps, OnHost("add", (offset.constant,)))
-        return Data(self.tracer, self.name, self.type, self.own, self.places, there, steps)
-
-    def replaced(self, name: str) -> Data:
-        """The same part of another array of integers, as large as the whole of this one."""
-        return Data(self.tracer, name, self.type, self.dims, self.places, steps=None)
-
-    def entry(self, at: Sequence[Affine]) -> Index:
-        """The entry of an array of integers at these indices."""
-        return self.tracer.looked_up(self.name, self.places(at), self.offset)
-
-    @property
-    def shape(self) -> tuple[Index, ...]:
-        return tuple(Index(self.tracer, n) for n in self.dims)
-
-    @property
-    def transposed(self) -> Data:
-        """With its axes in reverse."""
-        return self.part(self.dims[::-1], lambda at: tuple(at[::-1]), OnHost("transpose"))
-
-    def __iter__(self) -> Iterator[Any]:
-        raise self.tracer.error(
-            f"`{self.name}` is as long as data decide", f"take its columns: `i, j = {self.name}.T`"
-        )
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self.tracer.attribute(self, name)
-
-
 class UnreadableValue:
     """A stand-in for what cannot be read here, and why."""
 
@@ -351,6 +353,18 @@ class UnreadableValue:
         if name.startswith("__"):
             raise AttributeError(name)
         raise TensorError(self.message, self.help)
+
+
+def tuples_of(value: Any) -> Data | None:
+    """The set of tuples that a value is; None for anything else."""
+    data = value.data if isinstance(value, Value) else None
+    return data if data is not None and isinstance(data.type, TupleSet) else None
+
+
+def is_index_array(value: Any) -> bool:
+    """Whether a value is an array of integers that is a parameter, or a part of one."""
+    data = value.data if isinstance(value, Value) else None
+    return data is not None and isinstance(data.type, IndexArray)
 
 
 def describe(type_: Type, words: Mapping[str, str]) -> str:
@@ -367,14 +381,14 @@ def describe(type_: Type, words: Mapping[str, str]) -> str:
 def kind(value: Any) -> str:
     """What a value is, in words."""
     match value:
+        case Value(data=Data(name=name)):
+            return f"`{name}`"
         case Value():
             return describe(value.type, value.tracer.spelt)
         case Condition():
             return "a condition"
         case Index():
             return "an index" if value.sought is None else value.sought.words
-        case Data():
-            return f"`{value.name}`"
         case Selected():
             return "entries that data choose"
         case UnreadableValue():
@@ -382,13 +396,6 @@ def kind(value: Any) -> str:
     return f"{value!r}"
 
 
-def data_help(data: Data) -> str:
-    """What a relation or an index array is used for."""
-    match data.type:
-        case Relation():
-            return f"it is a relation: use it as a condition, `{data.name}[i, j]`; or pass floats"
-        case IndexArray():
-            return (
-                f"it holds integers, so it is an index array: `x[{data.name}[e]]`; or pass floats"
-            )
-    return f"it is a relation: `(i, j) in {data.name}`"
+def set_help(name: str) -> str:
+    """What a set of tuples is used for."""
+    return f"it is a relation: `(i, j) in {name}`"

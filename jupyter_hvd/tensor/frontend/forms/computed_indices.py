@@ -205,7 +205,7 @@ def bincount(t: Any, x: Any, weights: Any = None, minlength: Any = None, length:
             "pass the places as an array of integers, and how many bins: `np.bincount(src, w, minlength=m)`",
         )
     if t.is_index_array(x) and length is None:
-        t.in_range(x, t.size_of(bins), from_end=False)
+        t.in_range(places, t.size_of(bins), from_end=False)
     w = t.build(places.dims, lambda *_: t.whole(1)) if weights is None else weights
     return segment_sum(t, w, x, bins)
 

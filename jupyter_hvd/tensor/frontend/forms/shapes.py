@@ -20,7 +20,7 @@ ZERO = Affine.of(0)
 def transpose(t: Any, x: Any, *axes: Any) -> Any:
     """`A[j, i]`, or the axes in the order that is named."""
     if t.is_index_array(x) and not axes:
-        return x.transposed
+        return x.data.transposed.array
     x = t.plainly(t.whole(x))
     dims = t.dims(x)
     if len(axes) == 1 and isinstance(axes[0], tuple | list):

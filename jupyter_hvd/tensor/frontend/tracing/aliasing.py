@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
 
-from ...language.terms import Var
 from ...language.types import REAL
 from ..tracers import Shares, Value
 
@@ -44,8 +43,8 @@ class Memory:
         """The arrays, as they were at some change, that a value shares entries with. Numbers are copied."""
         if not isinstance(value, Value) or value.type == REAL:
             return frozenset()
-        term = value.unchecked
-        return self.of_variable(term.name) if isinstance(term, Var) else value.nature.shares
+        name = value.data.name if value.data is not None else value.variable
+        return self.of_variable(name) if name else value.nature.shares
 
     def now(self, value: object) -> Shares:
         """As `of`, as these arrays are now."""

@@ -13,9 +13,9 @@ from ...language.errors import TensorError
 from ...language.function import find_function
 from ...language.predicates import TRUE, conj
 from ...language.terms import Add, Call, Const, Guard, Mul, Term
-from ..tracers import Condition, Data, Nature, Value, affine_of, several_cases, sought_of
+from ..tracers import Condition, Nature, Value, affine_of, is_index_array, several_cases, sought_of
 from .arrays import Range, lists_of, numbers_of, range_of
-from .conditions import as_truth, is_index_array
+from .conditions import as_truth
 from .loops import Loops
 from .packing import guarded
 
@@ -64,13 +64,13 @@ class Arithmetic(Loops):
             return _PYTHON[op](left, right)
         if op in ("&", "|", "^", "<<", ">>"):
             return self._logical(k, op, left, right)
-        if op in "+*" and any(isinstance(x, Data) and x.lists for x in (left, right)):
+        if op in "+*" and (lists_of(left) or lists_of(right)):
             left, right = (self._as_list(x) for x in (left, right))
         if op == "+" and is_index_array(right):
             left, right = right, left
         offset = affine_of(right)
         if op in ("+", "-") and is_index_array(left) and offset is not None:
-            return left.moved(offset * (1 if op == "+" else -1))
+            return left.data.moved(offset * (1 if op == "+" else -1)).array
         if (integer := self._integer_arithmetic(op, left, right)) is not None:
             return integer
         left, right = self.integers_as_numbers(left), self.integers_as_numbers(right)
@@ -119,9 +119,9 @@ class Arithmetic(Loops):
 
     def _as_list(self, value: Any) -> Any:
         """A list of integers that is an argument as one of numbers."""
-        if not isinstance(value, Data) or not value.lists:
+        if not is_index_array(value):
             return value
-        return self.whole(value).of_nature(Nature(value.lists, "int"))
+        return self.whole(value).of_nature(Nature(lists_of(value), "int"))
 
     def computed(self, op: str, left: Any, right: Any) -> Value:
         """An operation on numbers, or entry by entry on arrays of them."""

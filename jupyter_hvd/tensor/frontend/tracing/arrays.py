@@ -37,7 +37,7 @@ from ...language.terms import (
     substitute,
     sums,
 )
-from ...language.types import Array, IndexArray, Product, Relation, dimensions
+from ...language.types import Array, Product, dimensions
 from ...polyhedral import sets
 from ..tracers import Condition, Data, Index, Nature, Value, kind
 from .packing import Packing, guarded
@@ -67,18 +67,12 @@ class Wholes(Packing):
     """Arrays as a whole: their sizes, their entries, and arrays made entry by entry."""
 
     # What classes that extend this one define
-    related: Callable[[Data, Sequence[Affine]], Predicate]
+    entry_of_data: Callable[[Data, Affine], Any]
 
     def whole(self, value: Any) -> Value:
         """A value of any kind as an array or a scalar; conditions count 1 where they hold."""
-        if isinstance(value, Data) and isinstance(value.type, Relation):
-            dims = value.dims
-            made = self.build(dims, lambda *at: self.truth_of(self.related(value, at)))
-            return made.of_nature(Nature(numbers="bool"))
         if isinstance(value, Value):
-            return value
-        if isinstance(value, Data) and isinstance(value.type, IndexArray):
-            return self.as_numbers(value)
+            return value if value.data is None else self.as_numbers(value.data)
         return Value(self, *self.pack(value))
 
     def truth_of(self, p: Predicate) -> Value:
@@ -105,8 +99,6 @@ class Wholes(Packing):
 
     def is_array(self, value: Any) -> bool:
         """Whether NumPy would compute with it entry by entry."""
-        if isinstance(value, Data):
-            return isinstance(value.type, Relation) and len(value.dims) > 0
         return isinstance(value, Value) and isinstance(value.type, Array)
 
     # Sizes
@@ -163,8 +155,10 @@ class Wholes(Packing):
             a = Affine.of(place)
         return size + a.constant if isinstance(place, int) and a.constant < 0 else a
 
-    def entry_within(self, array: Value, a: Affine) -> Value:
+    def entry_within(self, array: Value, a: Affine) -> Any:
         """`array[a]`, an entry of the array itself and not a copy of one."""
+        if array.data is not None:
+            return self.entry_of_data(array.data, a)
         lists, numbers = max(0, array.nature.lists - 1), array.nature.numbers
         nature = Nature(lists, numbers, self.memory.of(array), array.nature.within)
         return Value(self, At(array.term, a), array.layout).of_nature(nature)
@@ -186,7 +180,7 @@ class Wholes(Packing):
 
     def once(self, value: Value, name: str = "t") -> Value:
         """A value that may be read at many places: one that costs something gets a name."""
-        if is_free(value.term):
+        if value.data is not None or is_free(value.term):
             return value
         return cast("Value", self._bind(name, value))
 
@@ -364,8 +358,6 @@ def lists_of(value: Any) -> int:
     """How many levels of Python's lists a value is."""
     if isinstance(value, Value):
         return value.nature.lists
-    if isinstance(value, Data):
-        return value.lists
     return 1 if isinstance(value, list) else 0
 
 
@@ -384,8 +376,6 @@ def _holds_integer(value: Any) -> bool:
 
 def numbers_of(value: Any) -> str:
     """What type NumPy's numbers of a value have: `bool`, `int`, or nothing where they are floats."""
-    if isinstance(value, Data):
-        return "bool" if isinstance(value.type, Relation) else "int"
     if isinstance(value, Condition | bool):
         return "bool"
     if isinstance(value, int | Index):

@@ -76,9 +76,11 @@ from ..tracers import (
     UnreadableValue,
     Value,
     affine_of,
-    data_help,
+    is_index_array,
     is_tuple,
     kind,
+    set_help,
+    tuples_of,
 )
 from .arrays import lists_of, nature_of, numbers_of, range_of
 from .conditions import as_truth
@@ -278,7 +280,7 @@ class Tracer(Selections):
 
     def no_list(self, value: Any) -> Any:
         """A value that is no list of Python's, as what NumPy gives is none."""
-        if not lists_of(value) or not isinstance(value, Value):
+        if not lists_of(value) or not isinstance(value, Value) or value.data is not None:
             return value
         nature = replace(value.nature, lists=0)
         return Value(self, value.term, value.layout).of_nature(nature)
@@ -346,8 +348,8 @@ class Tracer(Selections):
 
     def copied(self, value: Value) -> Value:
         """The same array by another name, which may be changed."""
-        if isinstance(value.term, Var) and isinstance(value.type, Array):
-            bound = self.name(value.term.name)
+        if value.variable and isinstance(value.type, Array):
+            bound = self.name(value.variable)
             self.scopes[-1].bindings.append((bound, value.term))
             return Value(self, Var(bound, value.type), value.layout)
         if value.nature.shares:
@@ -497,8 +499,8 @@ class Tracer(Selections):
                 "`sorted` by a key",
                 "take the order of an array: `order = np.argsort(x)`, `y[order]`",
             )
-        if isinstance(values, Data) and isinstance(values.type, TupleSet) and not reverse:
-            return self.table_of(values)
+        if (tuples := tuples_of(values)) is not None and not reverse:
+            return self.table_of(tuples)
         if isinstance(values, set | frozenset):
             return self._members(sorted(values, reverse=bool(reverse)))
         made = self.in_order_of_size(values, reverse)
@@ -559,14 +561,8 @@ class Tracer(Selections):
                     "entries that data choose have no shape", "count them: `np.sum(p)`"
                 )
             return forms.attribute_of(self, value, name)
-        if isinstance(value, Data) and not isinstance(value.type, Relation):
-            if name == "T" and not isinstance(value.type, TupleSet):
-                return value.transposed
-            if isinstance(value.type, IndexArray) and name in forms.ON_HOST:
-                return forms.Method(forms.form_named(name), value)
-            if isinstance(value.type, IndexArray):
-                return forms.attribute_of(self, self.as_numbers(value), name)
-            raise TensorError(f"`{value.name}` has no `.{name}`", data_help(value))
+        if (tuples := tuples_of(value)) is not None:
+            raise TensorError(f"`{tuples.name}` has no `.{name}`", set_help(tuples.name))
         return forms.attribute_of(self, value, name)
 
     def method_of(self, value: Any, form: Form, name: str) -> Any:
@@ -606,9 +602,8 @@ class Tracer(Selections):
         value = self._structure(value)
         if isinstance(value, tuple | list | dict | set | frozenset):
             return len(value)
-        if isinstance(value, Data):
-            table = self.table_of(value) if isinstance(value.type, TupleSet) else value
-            return Index(self, table.dims[0])
+        if (tuples := tuples_of(value)) is not None:
+            value = self.table_of(tuples)
         if isinstance(value, Value) and isinstance(value.type, Array):
             return Index(self, value.type.size)
         raise self.error(f"{kind(value)} has no length", "only arrays have")
@@ -657,8 +652,8 @@ class Tracer(Selections):
     def _argument_outside(self, reference: Reference, arguments: dict[str, Any]) -> Any:
         """What an array from outside is in a call of a derivative."""
         argument = arguments.get(reference.name) if reference.surroundings is None else None
-        if isinstance(argument, Data):
-            return self.as_numbers(argument)
+        if is_index_array(argument):
+            return self.whole(argument)
         return self.from_outside(reference, reference.value(arguments))
 
     def count_before_call(self, value: Value) -> Affine | None:
@@ -696,16 +691,15 @@ class Tracer(Selections):
         return term
 
     def counting_from_start(self, relation: str, offset: Affine, size: Affine) -> str | None:
-        data = self.arguments[relation]
         axes = [(name, self._axis_of(name)) for name in sorted(size.names)]
         if not offset.is_constant or any(axis is None for _, axis in axes):
             return None
         size = size.substitute({name: Affine.of(str(k)) for k, (name, _) in enumerate(axes)})
         found = tuple(axis for _, axis in axes if axis is not None)
-        step = FromStart(self._reference_of(data), offset.constant, size, found)
+        step = FromStart(self._reference_of_parameter(relation), offset.constant, size, found)
         name = self._name_outside(reference := Reference(None, ARGUMENTS).entry(step))
         if name not in self.arguments:
-            raise ArrayMet(reference, Parameter(name, data.type, None))
+            raise ArrayMet(reference, Parameter(name, self.arguments[relation].data.type, None))
         self.counting_up.add(name)
         return name
 
@@ -721,18 +715,19 @@ class Tracer(Selections):
                 return own, axis
         return None
 
-    def is_tested(self, data: Data) -> bool:
-        name = self.outside.get(self._reference_of(data).as_floats)
+    def is_tested(self, relation: str) -> bool:
+        name = self.outside.get(self._reference_of_parameter(relation).as_floats)
         if name is None:
             return False
         return any(name in self._without_names(mask().unchecked).variables for mask in self.holding)
 
-    def on_host(self, data: Any, function: str, *given: Any, **named: Any) -> Any:
+    def on_host(self, array: Any, function: str, *given: Any, **named: Any) -> Any:
         """What a function of NumPy's makes of integers or conditions that are data, computed before each call: for how many
         entries it has is data, too. None where they are none, or not known before a call.
         """
         plain = all(x is None or isinstance(x, int | str) for x in (*given, *named.values()))
-        if not isinstance(data, Data) or data.steps is None or not plain:
+        data = array.data if isinstance(array, Value) else None
+        if data is None or data.steps is None or not plain:
             return None
         if isinstance(data.type, TupleSet) or (
             isinstance(data.type, Relation) and function in ("max", "min")
@@ -740,21 +735,23 @@ class Tracer(Selections):
             return None
         return self._on_host(data, OnHost(function, given, tuple(named.items())))
 
-    def segment_ids(self, ends: Data) -> Data | None:
+    def segment_ids(self, ends: str) -> Data | None:
         """The segment that each position lies in, by the ends of segments; None where these do not ascend."""
         if not self.ends_ascend:
             return None
         try:
-            return cast("Data", self._on_host(ends, OnHost("segments")))
+            made = self._on_host(self.arguments[ends].data, OnHost("segments"))
+            return cast("Data", made.data)
         except EndsDescendError:
             return None
 
-    def table_of(self, tuples: Data) -> Data:
-        return cast("Data", self._on_host(tuples, OnHost("sorted")))
+    def table_of(self, tuples: Data) -> Value:
+        """The tuples of a set, in order, as the rows of an array."""
+        return cast("Value", self._on_host(tuples, OnHost("sorted")))
 
     def _on_host(self, data: Data, step: OnHost) -> Any:
         assert data.steps is not None
-        reference = self._reference_of(data)
+        reference = self._reference_of_parameter(data.name)
         for one in (*data.steps, step):
             reference = reference.entry(one)
         if reference.surroundings is None and reference.name not in self.argument_values:
@@ -768,11 +765,8 @@ class Tracer(Selections):
             return tuple(self._made_on_host(reference.entry(k), x) for k, x in enumerate(value))
         return self._array_from_outside(reference, value)
 
-    def _reference_of(self, data: Data) -> Reference:
-        """Where the whole of an array of data comes from."""
-        return self._reference_of_parameter(data.name)
-
     def _reference_of_parameter(self, parameter: str) -> Reference:
+        """Where the whole of an array that is a parameter comes from."""
         own = next((r for r, name in self.outside.items() if name == parameter), None)
         return own or Reference(None, parameter)
 
@@ -812,11 +806,17 @@ class Tracer(Selections):
         return name or fresh(reference.word, self.used | {*self.outside.values()})
 
     def as_numbers(self, data: Data) -> Value:
-        """An array of integers as one of numbers to compute with: a parameter of its own, by which nothing is differentiated."""
-        reference = self._reference_of(data).as_floats
+        """An array of integers as one of numbers to compute with: a parameter of its own, by which nothing is differentiated;
+        of conditions 1 where they hold.
+        """
+        if isinstance(data.type, TupleSet):
+            raise self.error(f"`{data.name}` is not an array of numbers", set_help(data.name))
+        if isinstance(data.type, Relation):
+            made = self.build(data.dims, lambda *at: self.truth_of(self.related(data, at)))
+            return made.of_nature(Nature(numbers="bool"))
+        reference = self._reference_of_parameter(data.name).as_floats
         name = self._name_outside(reference)
         if name not in self.arguments:
-            assert isinstance(data.type, IndexArray)
             raise ArrayMet(reference, Parameter(name, array(data.type.dims), None))
         numbers = self.arguments[name]
         self.numbers[name] = self.arguments[data.name]
@@ -974,8 +974,8 @@ class Tracer(Selections):
 
     def parameter(self, name: str, value: Any) -> Parameter:
         """The parameter that an argument of a call fits."""
-        if isinstance(value, Data):
-            return Parameter(name, value.type, None)
+        if isinstance(value, Value) and value.data is not None:
+            return Parameter(name, value.data.type, None)
         if isinstance(value, Index) and affine_of(value) is not None:
             return Parameter(name, Integer(), None)
         term, layout = self.pack(value)
@@ -1027,10 +1027,10 @@ class Tracer(Selections):
                 argument = self._argument_outside(references[x], arguments)
             if isinstance(type_, Integer):
                 sizes[reserve_generated_names(x)] = self.affine(argument, f"`{x}`")
-            elif isinstance(argument, Data):
-                if argument.name != x:
+            elif isinstance(argument, Value) and argument.data is not None:
+                if (given := argument.data.name) != x:
                     raise self.error(
-                        f"`{x}` is `{argument.name}` here",
+                        f"`{x}` is `{given}` here",
                         f"name the parameter `{x}` in both functions",
                     )
             else:

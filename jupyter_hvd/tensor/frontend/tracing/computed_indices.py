@@ -28,10 +28,19 @@ from ...language.terms import (
     sums,
 )
 from ...language.types import Array, Product
-from ..tracers import Index, Nature, NonAffineInteger, Value, data_of, kind, sought_of
+from ..tracers import (
+    Data,
+    Index,
+    Nature,
+    NonAffineInteger,
+    Value,
+    data_of,
+    is_index_array,
+    kind,
+    sought_of,
+)
 from .arithmetic import Arithmetic
 from .arrays import Range, entry_aligned, numbers_of, range_of
-from .conditions import is_index_array
 from .packing import guarded
 
 
@@ -79,7 +88,7 @@ class Places(Arithmetic):
     def integers_in(self, value: Any, what: str) -> Any:
         """An array of integers, by its sizes and entries; `what` takes it."""
         if is_index_array(value):
-            return value
+            return value.data
         if numbers_of(whole := self.whole(value)) != "int":
             raise self.error(f"{what} takes an array of integers", "pass the labels as one")
         return self._computed_indices(whole)
@@ -199,7 +208,7 @@ class Places(Arithmetic):
         """An entry of an index array, or an array of such, that may count from the end of an axis as one that counts from its
         start; anything else as it is.
         """
-        if is_index_array(place) and place.name in self.signed:
+        if isinstance(place, Data) and place.name in self.signed:
             self.in_range(place, size)
             there = self.counting_from_start(place.name, place.offset, size)
             return self.as_numbers(place) if there is None else place.replaced(there)

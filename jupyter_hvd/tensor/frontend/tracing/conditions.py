@@ -38,7 +38,7 @@ from ...language.terms import (
     strip_entries,
     strip_guards,
 )
-from ...language.types import REAL, Array, IndexArray, Layout, Product, TupleSet
+from ...language.types import REAL, Array, Layout, Product, TupleSet
 from ...polyhedral import sets
 from ..tracers import (
     Case,
@@ -49,6 +49,7 @@ from ..tracers import (
     Shares,
     Value,
     describe,
+    is_index_array,
     kind,
     sought_of,
 )
@@ -249,7 +250,7 @@ class Conditions(Wholes):
             computed = isinstance(other, Value) and range_of(other) and not self._counts(other)
             if computed or is_index_array(other) or sought_of(other):
                 return self._compare(op, *map(self.integers_as_numbers, (left, right)))
-            return self._equal_places(op, data, other)
+            return self._equal_places(op, data.data, other)
         left, right = self._as_size(left), self._as_size(right)
         known = self.compared_integers(op, left, right)
         if known is not None:
@@ -307,6 +308,8 @@ class Conditions(Wholes):
         """A number that is an index or a size, as that."""
         if is_numpy_scalar(value):
             return value.item()
+        if isinstance(value, Value) and value.data is not None:
+            return value
         if isinstance(value, Value):
             root, places = strip_entries(value.term)
             if isinstance(root, Var) and root.name in self.counting:
@@ -346,13 +349,14 @@ class Conditions(Wholes):
                 return left in right
             if self._are_plain(tuple(right)):
                 return reduce(self._either_of, (self._compare("==", left, x) for x in right), False)
-        if not isinstance(right, Data) or not isinstance(right.type, TupleSet):
-            raise self.error("`in` tests a relation", "pass a set of index tuples: `(i, j) in R`")
         places = left if isinstance(left, tuple) else (left,)
-        if len(places) != right.type.arity:
-            raise self.error(f"`{right.name}` holds tuples of {right.type.arity} integers")
-        arguments = tuple(self.affine(a, "a relation") for a in places)
-        return Condition(self, Related(right.name, arguments))
+        match right:
+            case Value(data=Data(name=name, type=TupleSet(arity))):
+                if len(places) != arity:
+                    raise self.error(f"`{name}` holds tuples of {arity} integers")
+                arguments = tuple(self.affine(a, "a relation") for a in places)
+                return Condition(self, Related(name, arguments))
+        raise self.error("`in` tests a relation", "pass a set of index tuples: `(i, j) in R`")
 
     def choose(self, k: int, test: Any, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
         """`a if p else b` is `[p]·a + [¬p]·b`."""
@@ -470,11 +474,6 @@ def known_truth(value: Any) -> bool | None:
     if value is None or isinstance(value, bool | int | float | str | tuple | list | dict):
         return bool(value)
     return None
-
-
-def is_index_array(value: Any) -> bool:
-    """Whether a value is an array of integers that is a parameter, or a part of one."""
-    return isinstance(value, Data) and isinstance(value.type, IndexArray)
 
 
 def as_truth(value: Any) -> Any:

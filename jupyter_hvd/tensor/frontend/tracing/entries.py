@@ -9,17 +9,17 @@ from typing import Any
 from ...language.affine import Affine
 from ...language.predicates import Predicate, Related, compare, disj
 from ...language.terms import Add, Const, Gen, Guard, Term
-from ...language.types import REAL, Array, Relation, TupleSet
+from ...language.types import REAL, Array, IndexArray
 from ..captured_data import OnHost
 from ..tracers import (
     Condition,
     Data,
     Index,
     Value,
-    affine_of,
     is_tuple,
     several_cases,
     sought_of,
+    tuples_of,
 )
 from .arrays import integers_written, lists_of, nature_of, numbers_of
 from .loops import Iteration
@@ -70,12 +70,6 @@ class Entries(Subscripts):
             array = self._entry(array, place)
         return array
 
-    def related(self, data: Data, at: Sequence[Affine]) -> Predicate:
-        """`R(…)` at these indices, the leading ones those that `data` has been given already."""
-        related = Related(data.name, data.places(at))
-        self.note(_probe(related))
-        return related
-
     def array(self, k: int, entries: list[Any]) -> Any:
         """`[a, b, c]` is `⊞ i:3. [i=0]·a + [i=1]·b + [i=2]·c`, whose additions are free."""
         self.at(k)
@@ -83,7 +77,8 @@ class Entries(Subscripts):
 
     def written_out(self, entries: list[Any]) -> Any:
         """A list whose entries are all of one shape is an array; any other is a list of parts."""
-        if not entries or any(isinstance(entry, dict | list | Data) for entry in entries):
+        parts = (isinstance(e, dict | list) or (isinstance(e, Value) and e.data) for e in entries)
+        if not entries or any(parts):
             return entries
         packed = [self.pack(entry) for entry in entries]
         types = {term.type for term, _ in packed}
@@ -164,17 +159,13 @@ class Entries(Subscripts):
 
     def _chooses(self, place: Any) -> bool:
         """Whether a place is an array of conditions."""
-        if isinstance(place, Data):
-            return isinstance(place.type, Relation) and self.is_array(place)
         return self.is_array(place) and numbers_of(place) == "bool"
 
     def _entry(self, array: Any, place: Any) -> Any:
         if isinstance(array, tuple) or is_tuple(array):
             return self._selection(array, place)
-        if isinstance(array, Data):
-            if affine_of(place) is not None or isinstance(array.type, TupleSet):
-                return self._data_entry(array, place)
-            array = self.whole(array)
+        if (tuples := tuples_of(array)) is not None:
+            raise self.error("a set of tuples has no entries", f"test `(i, j) in {tuples.name}`")
         if not isinstance(array, Value):
             array = Value(self, *self.pack(array))
         if not isinstance(array.type, Array):
@@ -201,19 +192,20 @@ class Entries(Subscripts):
             raise self.error(f"part {place} of a tuple of {len(parts)}")
         return parts[place]
 
-    def _data_entry(self, data: Data, place: Any) -> Any:
-        if isinstance(data.type, TupleSet):
-            raise self.error("a set of tuples has no entries", f"test `(i, j) in {data.name}`")
-        a = self.from_start(place, data.dims[0])
+    def entry_of_data(self, data: Data, a: Affine) -> Any:
+        """A row of an array of integers or conditions that is a parameter; of one row an integer or a condition."""
         if len(data.dims) > 1:
             step = OnHost("getitem", (a.constant,)) if a.is_constant else None
-            return data.part(data.dims[1:], lambda at: (a, *at), step)
-        arguments = data.places((a,))
-        if isinstance(data.type, Relation):
-            related = Related(data.name, arguments)
-            self.note(_probe(related))
-            return Condition(self, related)
-        return data.entry((a,))
+            return data.part(data.dims[1:], lambda at: (a, *at), step).array
+        if isinstance(data.type, IndexArray):
+            return data.entry((a,))
+        return Condition(self, self.related(data, (a,)))
+
+    def related(self, data: Data, at: Sequence[Affine]) -> Predicate:
+        """`R(…)` at these indices, the leading ones those that `data` has been given already."""
+        related = Related(data.name, data.places(at))
+        self.note(_probe(related))
+        return related
 
 
 def _sliced_list(value: Any, place: Any) -> list[Any] | None:

@@ -42,11 +42,12 @@ from ..tracers import (
     NonAffineInteger,
     Value,
     affine_of,
+    is_index_array,
     several_cases,
     sought_of,
 )
 from .arrays import Range, at_most, beyond, counts_from_the_end, joined_ranges, range_of
-from .conditions import TURNED, Conditions, is_index_array
+from .conditions import TURNED, Conditions
 from .trace_result import Lookup
 
 MANY = 32  # remainders up to which one that is compared by `<` is each looked at
@@ -58,8 +59,8 @@ class Integers(Conditions):
     # What classes that extend this one define
     on_host: Callable[..., Any]
     counting_from_start: Callable[[str, Affine, Affine], str | None]
-    is_tested: Callable[[Data], bool]
-    segment_ids: Callable[[Data], Data | None]
+    is_tested: Callable[[str], bool]
+    segment_ids: Callable[[str], Data | None]
     from_data: Callable[[Value], Index]
 
     # Affine case by case
@@ -210,14 +211,14 @@ class Integers(Conditions):
             return None if entry is None else entry + offset
 
         def number() -> Term:
-            numbers = self.read(self.as_numbers(self.arguments[relation]), *arguments).term
+            numbers = self.read(self.whole(self.arguments[relation]), *arguments).term
             return numbers if offset == ZERO else Add(numbers, self.index_term(offset))
 
         def check(size: Affine, from_end: bool = True) -> None:
             if relation not in self.counting_up:
                 here = tuple(self.binders), conj(*self.conditions), self.place
                 flags = (
-                    self.is_tested(self.arguments[relation]),
+                    self.is_tested(relation),
                     from_end and relation in self.signed,
                 )
                 self.lookups.append(Lookup(relation, arguments, offset, size, *here, *flags))
@@ -260,11 +261,11 @@ class Integers(Conditions):
         ends = tuple(a + 1 for a in at)
         ids = None
         if other.entry == (relation, ends, offset) and len(at) == 1:
-            ids = self.segment_ids(self.arguments[relation])
+            ids = self.segment_ids(relation)
         if ids is None:
             return None
         for a in (*at, *ends):
-            (size,) = self.arguments[relation].dims
+            (size,) = self.dims(self.arguments[relation])
             self.looked(f"{relation}[{a.rename_names(self.spelt)}]", relation, a, size)
         (count,) = ids.dims
         return offset, count + offset, lambda k: Related(ids.name, (k - offset, *at))
@@ -477,7 +478,7 @@ class Integers(Conditions):
     def integers_as_numbers(self, value: Any) -> Any:
         """An array of integers, or an integer that is not affine, as numbers to compute with; anything else as it is."""
         if is_index_array(value):
-            return self.as_numbers(value)
+            return self.whole(value)
         if not isinstance(value, Index) or affine_of(value) is not None:
             return value
         return Value(self, self.as_term(value)).of_nature(

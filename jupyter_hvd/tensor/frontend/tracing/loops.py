@@ -12,7 +12,7 @@ from ...language.affine import Affine
 from ...language.errors import TensorError
 from ...language.predicates import TRUE, Predicate, compare, conj, exists, reserve_generated_names
 from ...language.terms import Binder, Gen, Sum, Term, guard, lets
-from ...language.types import REAL, Array, TupleSet
+from ...language.types import REAL, Array
 from ..tracers import (
     Condition,
     Data,
@@ -26,6 +26,7 @@ from ..tracers import (
     kind,
     several_cases,
     sought_of,
+    tuples_of,
 )
 from .arrays import (
     Range,
@@ -96,7 +97,7 @@ class Loops(Integers):
 
     # What classes that extend this one define
     rows_in_a_row: Callable[[Value, int], Value]
-    table_of: Callable[[Data], Data]
+    table_of: Callable[[Data], Value]
     entry_at: Callable[[Any, Affine], Any]
     written_out: Callable[[list[Any]], Any]
     computed: Callable[[str, Any, Any], Value]
@@ -117,10 +118,8 @@ class Loops(Integers):
             return Iteration(Affine.of(len(value)), self._nowhere, tuple(value))
         if (written := integers_written(value)) is not None:
             return Iteration(Affine.of(len(written)), self._nowhere, tuple(written))
-        if isinstance(value, Data):
-            value = self.table_of(value) if isinstance(value.type, TupleSet) else value
-            dims = value.dims
-            return Iteration(dims[0], lambda a: self.entry_at(value, a))
+        if (tuples := tuples_of(value)) is not None:
+            value = self.table_of(tuples)
         if isinstance(value, Value) and isinstance(value.type, Array):
             array = cast("Value", self._bind("items", value))
             return Iteration(value.type.size, lambda a: self.entry_within(array, a))
@@ -260,9 +259,6 @@ class Loops(Integers):
                 entries = self.same(size, Affine.of(len(pattern))).constant
             array = cast("Value", self._bind(pattern_name(pattern), value))
             return [self.entry_within(array, Affine.of(j)) for j in range(entries)]
-        if isinstance(value, Data):
-            entries = self.same(value.dims[0], Affine.of(len(pattern))).constant
-            return [self.entry_at(value, Affine.of(j)) for j in range(entries)]
         if isinstance(value, Iteration):
             value = value.fixed or [
                 value.item(Affine.of(j)) for j in range(self.number(value.length))

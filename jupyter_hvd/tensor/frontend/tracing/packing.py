@@ -32,7 +32,7 @@ from ...language.terms import (
     strip_guards,
     substitute,
 )
-from ...language.types import REAL, IndexArray, Layout, Parameter
+from ...language.types import REAL, Layout, Parameter
 from ..captured_data import Reference
 from ..tracers import (
     Condition,
@@ -43,7 +43,6 @@ from ..tracers import (
     UnreadableValue,
     Value,
     affine_of,
-    data_help,
     data_of,
     describe,
     kind,
@@ -100,7 +99,7 @@ class Packing:
         self.places_of: dict[Term, Place] = {}
         self.reserved: frozenset[str] = frozenset()  # parameters and sizes
         self.integers: set[str] = set()  # parameters that are sizes themselves
-        self.numbers: dict[str, Data] = {}  # the index arrays whose entries arrays of numbers have
+        self.numbers: dict[str, Value] = {}  # the index arrays whose entries arrays of numbers have
         self.signed: frozenset[str] = (
             frozenset()
         )  # index arrays of which an entry may count from an axis' end
@@ -266,10 +265,6 @@ class Packing:
                 return Guard(value.predicate, Const(1)), None
             case Index():
                 return self.as_term(value), None
-            case Data(type=IndexArray()):
-                return self.as_numbers(value).term, None
-            case Data():
-                raise self.error(f"`{value.name}` is not an array of numbers", data_help(value))
             case UnreadableValue():
                 raise self.error(value.message, value.help)
             case Selected(length=Affine()):
@@ -403,7 +398,7 @@ class Packing:
             unnamed = [x for x, part in value.items() if isinstance(part, Value)]
             value |= {x: self._bind(f"{name}_{x}", value[x]) for x in unnamed}
             return value
-        if isinstance(value, Value) and not isinstance(value.term, Var | Const):
+        if isinstance(value, Value) and not value.data and not isinstance(value.term, Var | Const):
             bound = self.name(name)
             self.scopes[-1].bindings.append((bound, value.term))
             self.bound += 1

@@ -456,8 +456,7 @@ class Recurrences(Entries):
 
     def entry(self, k: int, array: Any, *places: Any) -> Any:
         """As any entry; the last ones of a list that the loop appends to are carried on."""
-        of_variable = isinstance(array, Value) and isinstance(array.unchecked, Var)
-        list_ = self.lists.get(array.unchecked.name) if of_variable else array
+        list_ = self.lists.get(array.variable) if isinstance(array, Value) else array
         if isinstance(list_, Appended) and len(places) == 1:
             back = list_.from_the_end(places[0])
             if back is not None:

@@ -12,9 +12,9 @@ from typing import Any
 from ...language.affine import Affine
 from ...language.predicates import Predicate, compare, conj
 from .. import forms
-from ..tracers import Data, Index, Pairs, Selected, Value, sought_of
+from ..tracers import Index, Pairs, Selected, Value, is_index_array, sought_of
 from .arrays import at_most, numbers_of
-from .conditions import as_truth, is_index_array
+from .conditions import as_truth
 from .statements import Statements
 from .subscripts import STORED_IN_SLICE, Changed
 
@@ -42,12 +42,10 @@ class Selections(Statements):
             return self._chosen_with(array, part)
         if len(places) != 1 or not self.is_array(places[0]) or numbers_of(places[0]) != "bool":
             return None
-        if is_index_array(array) or (isinstance(array, Data) and self.is_array(array)):
-            array = self.whole(array)
         if not isinstance(array, Value):
             return None
         test = self.whole(places[0])
-        array, mask = self.once(array), self.once(test, "chosen")
+        array, mask = self.once(self.whole(array)), self.once(test, "chosen")
         own, taken = self.dims(array), self.dims(mask)
         if len(taken) > len(own):
             raise self.error(f"{len(taken)} dimensions of conditions for an array of {len(own)}")
@@ -139,7 +137,7 @@ class Selections(Statements):
         pairs, rest = places[:count], places[count:]
         first = pairs[0]
         same = all(isinstance(p, Selected) and p.written is first.written for p in pairs)
-        if not same or any(isinstance(p, Selected) or self._takes_each(p) for p in rest):
+        if not same or any(isinstance(p, Selected) or self.is_array(p) for p in rest):
             raise self.error(
                 "the places of pairs beside other indices",
                 "they index the first axes, `D[i, j]`, `x[i, 0]`; or sum over the indices",
@@ -159,9 +157,6 @@ class Selections(Statements):
 
         made = self.build([*taken, *own[count:]], entry, value)
         return Selected(self, self.once(made), first.mask, first.written)
-
-    def _takes_each(self, place: Any) -> bool:
-        return isinstance(place, Data) or self.is_array(place)
 
     def selected(self, function: Callable[..., Any], safe: bool, *values: Any) -> Selected:
         """A function entry by entry of selections by one condition, and of what is the same for all of these."""

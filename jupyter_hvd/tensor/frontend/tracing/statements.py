@@ -60,7 +60,7 @@ from ..tracers import (
 )
 from .aliasing import arrays
 from .arrays import lists_of, nature_of, numbers_of, range_of
-from .conditions import as_truth, is_index_array, known_truth
+from .conditions import as_truth, known_truth
 from .loops import Iteration, Loop, Pattern, flat
 from .packing import Scope, guarded
 from .recurrences import (
@@ -631,8 +631,8 @@ class Statements(Recurrences):
         if not isinstance(old, Value) or not isinstance(new, Value) or not self.is_array(old):
             return new
         shares = self.memory.change(old)
-        if isinstance(new.unchecked, Var):
-            self.memory.name(new.unchecked.name, shares)
+        if new.variable:
+            self.memory.name(new.variable, shares)
         return new.of_nature(replace(old.nature, shares=shares, within=new.nature.within))
 
     def _written_out(self, loop: Loop) -> list[Any] | None:
@@ -944,8 +944,8 @@ class Statements(Recurrences):
 
     def _growing(self, target: Any) -> Appended | None:
         """The list that a loop which carries values appends to, where a name is one."""
-        if isinstance(target, Value) and isinstance(target.term, Var):
-            return self.lists.get(target.term.name)
+        if isinstance(target, Value):
+            return self.lists.get(target.variable)
         return target if isinstance(target, Appended) else None
 
     def append(self, k: int, target: Any, value: Any) -> Any:
@@ -1113,7 +1113,7 @@ class Statements(Recurrences):
 
     def _may_change(self, name: str, root: Any) -> None:
         of = arrays(self.memory.of(root))
-        if isinstance(root, Data) or not of.isdisjoint(self.reserved | self.borrowed):
+        if not of.isdisjoint(self.reserved | self.borrowed):
             if lists_of(root):
                 raise self.error(
                     f"`{name}` holds arrays of the caller",
@@ -1166,7 +1166,7 @@ class Statements(Recurrences):
 
     def _of_several_places(self, places: tuple[Any, ...]) -> bool:
         """Whether an array names the places alone, and may name one twice."""
-        many = [p for p in places if is_index_array(p) or is_written(p) or self.is_array(p)]
+        many = [p for p in places if is_written(p) or self.is_array(p)]
         return bool(many) and not any(map(self._counting, many))
 
     def _as_condition(self, root: Value, places: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
@@ -1248,6 +1248,7 @@ class Statements(Recurrences):
         at: list[Affine] = []
         found: list[tuple[Callable[[Affine], Value], Affine]] = []
         for j, (place, n, name) in enumerate(zip(spelt, own, names, strict=True)):
+            (place,) = self._as_data((place,))
             k, place = Affine.of(name), self.from_either_end(place, n)
             sought = sought_of(place)
             if op and sought is not None and sought.data is not None:

@@ -12,9 +12,9 @@ from ...language.affine import Affine
 from ...language.function import find_function as named_
 from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists, negate
 from ...language.terms import Call, Const, Gen, Var
-from ...language.types import REAL, IndexArray
+from ...language.types import REAL
 from ..captured_data import OnHost
-from ..tracers import Data, Index, Nature, Selected, Value, data_of, kind, sought_of
+from ..tracers import Data, Index, Nature, Selected, Value, data_of, is_index_array, kind, sought_of
 from .arrays import broadcast_places, entry_aligned, nature_of
 from .computed_indices import Indices, Places
 
@@ -163,8 +163,6 @@ class Subscripts(Places):
 
     def _takes_many(self, place: Any) -> bool:
         """Whether a bracket is more than one entry's."""
-        if isinstance(place, Data):
-            return isinstance(place.type, IndexArray)
         return (
             place is None
             or place is ...
@@ -175,8 +173,8 @@ class Subscripts(Places):
     def subscript(self, array: Any, places: tuple[Any, ...]) -> Any:
         """A part of an array, as an array."""
         places = tuple(map(self.as_integer, places))
-        if isinstance(array, Data):
-            return self._part_of_data(array, places)
+        if is_index_array(array):
+            return self._part_of_data(array.data, places)
         value = self.once(self.whole(array))
         own = self.dims(value)
         out: list[Affine] = []
@@ -247,7 +245,7 @@ class Subscripts(Places):
         sizes = iter(own)
         each = [(place, None if place is None else next(sizes)) for place in spelt]
         return tuple(
-            self.clamped(place, size) if size is not None and isinstance(place, Value) else place
+            self.clamped(place, size) if isinstance(place, Value) and size is not None else place
             for place, size in each
         )
 
@@ -322,7 +320,11 @@ class Subscripts(Places):
         return Indices(tuple(dims), lambda at: one.entry((at[axis],)), is_written(one))
 
     def _as_indices(self, place: Any, symbols: bool = False) -> Any:
-        """What is in brackets, where it counts, `np.arange(n)`, or is a list of constants, `[0, 2]`, or of `symbols`, as that."""
+        """What is in brackets, where it counts, `np.arange(n)`, is an argument, or is a list of constants, `[0, 2]`, or of
+        `symbols`, as that.
+        """
+        if is_index_array(place):
+            return place.data
         written = place.written if isinstance(place, Value) else None
         constant = bool(written) and all(type(j) is int for j in written or ())
         if written and (constant or symbols):
@@ -332,24 +334,22 @@ class Subscripts(Places):
 
     def _counting(self, place: Any) -> Axis | None:
         """`np.arange(n)` in brackets, if a place is that."""
-        if isinstance(place, Value) and isinstance(place.term, Var):
-            place = Value(self, self.counting.get(place.term.name, place.term))
+        if isinstance(place, Value) and place.variable in self.counting:
+            place = Value(self, self.counting[place.variable])
         match place:
-            case Value(term=Gen(index, size, Const(value=Affine() as a))) if a.names == {index}:
+            case Value(backing=Gen(index, size, Const(value=Affine() as a))) if a.names == {index}:
                 step = a.coefficient(index)
                 return Axis(self, a - Affine.of(index) * step, step, size)
         return None
 
     def _part_of_data(self, data: Data, places: tuple[Any, ...]) -> Any:
-        """`src[:, 0]`, `labels[:, None]`; a boolean array's part is one of numbers."""
-        if not isinstance(data.type, IndexArray):
-            return self.subscript(self.whole(data), places)
+        """`src[:, 0]`, `labels[:, None]`."""
         own, out, axes = data.dims, list[Affine](), list[tuple[Axis, int]]()
         for place in self._spelt_out(places, len(own)):
             if place is None:
                 out.append(Affine.of(1))
                 continue
-            if isinstance(place, Data | Value) or sought_of(place):
+            if isinstance(place, Value) or sought_of(place):
                 return self.subscript(self.as_numbers(data), places)
             axis = self._axis(place, own[len(axes)], Value(self, Var(data.name, REAL)), len(axes))
             axes.append((axis, len(out)))
@@ -360,7 +360,7 @@ class Subscripts(Places):
             return [a.start if a.length is None else a.place(at[k]) for a, k in axes]
 
         part = data.part(out, places_of, _step_of(places))
-        return part if out else part.entry(())
+        return part.array if out else part.entry(())
 
     def _spelt_out(self, places: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
         """The brackets with `...` written out, and `:` for what they leave out."""
@@ -473,8 +473,9 @@ class Subscripts(Places):
         array, places = self.once(array, "old"), tuple(map(self.as_integer, places))
         own = self.dims(array)
         value = value if isinstance(value, Selected) else self.whole(value)
-        if any(isinstance(place, Data) or sought_of(place) is not None for place in places):
-            spelt = tuple(map(self.from_either_end, self._spelt_out(places, len(own)), own))
+        if any(is_index_array(place) or sought_of(place) is not None for place in places):
+            spelt = self._as_data(self._spelt_out(places, len(own)))
+            spelt = tuple(map(self.from_either_end, spelt, own))
             places = spelt if ... in places else spelt[: len(places)]
         places = self._as_places(places)
         if any(map(is_written, places)):
@@ -730,6 +731,10 @@ class Subscripts(Places):
 
         new = self.total(lengths, term, value)
         return within[0], new
+
+    def _as_data(self, places: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What stands in brackets, its arguments that are arrays of integers as where their entries are."""
+        return tuple(p.data if is_index_array(p) else p for p in places)
 
     def _as_places(self, places: tuple[Any, ...]) -> tuple[Any, ...]:
         """What stands in brackets, its arrays of integers as places along an axis."""
