@@ -97,8 +97,26 @@ def one_before_what_is_appended(x):
     return total + sum(v * v for v in y)
 
 
+def several_in_a_turn(x):
+    y = [x[0], 0.5]
+    for v in x:
+        y.append(0.5 * y[-1] + v)
+        y.append(y[-2] * y[-3] + 0.1 * v)
+    return sum(v * v for v in y)
+
+
+def read_where_it_is_appended_to(x):
+    y, total = [x[0]], 0.0
+    for i in range(len(x)):
+        if i > 1:
+            y.append(x[i] * 2)
+            total = 0.5 * total + y[-1]
+    return total + sum(v * v for v in y)
+
+
 PROGRAMS = [last_entry, entry_before, after_appending, rows, beside_another]
 PROGRAMS = [*PROGRAMS, two_before, two_before_by_index, one_before_what_is_appended]
+PROGRAMS = [*PROGRAMS, several_in_a_turn, read_where_it_is_appended_to]
 PROGRAMS = [*PROGRAMS, first_entries_stay, several_loops, read_in_an_inner_loop_and_a_branch]
 
 
@@ -147,6 +165,44 @@ def test_what_is_not_there_in_the_first_turn_is_refused():
 
     with pytest.raises(TensorError, match="`y` has too few entries before the loop"):
         tensor(f)(np.ones(4))
+
+
+def test_an_entry_that_may_be_another_in_each_turn_is_to_have_a_name():
+    @tensor
+    def appended_to_in_a_branch(x):
+        y, s = [0.5], 1.0
+        for v in x:
+            if v > 1:
+                y.append(s)
+            s = s * v + y[-1]
+        return s
+
+    @tensor
+    def by_index(x):
+        y, s = [x[0]], 0.0
+        for i in range(len(x)):
+            y.append(x[i])
+            y.append(2 * x[i])
+            s = 0.5 * s + y[i]
+        return s
+
+    @tensor
+    def in_one_branch(x):
+        y = []
+        if x[0] > 0:
+            y.append(x[0])
+        else:
+            y = x
+        return sum(y)
+
+    for f, message, advice in (
+        (appended_to_in_a_branch, "may have been appended to", "`last = e`, `y.append"),
+        (by_index, "append none or several", "`last = e`, `y.append"),
+        (in_one_branch, "a list in one branch only", "append to it in both branches"),
+    ):
+        with pytest.raises(TensorError, match=message) as error:
+            f(np.ones(3))
+        assert advice in error.value.help
 
 
 def test_what_is_read_at_distances_that_grow_is_refused():

@@ -16,6 +16,7 @@ from ..language.definition import Definition
 from ..language.function import Function
 from ..language.predicates import TRUE, Predicate, substitute
 from ..language.terms import Binders, Number, index_names
+from .loop_counters import index_of
 
 Subscripts = tuple[Affine, ...]
 OFFSET = "β"  # the first row of a block of rows (`tiling`), in indices
@@ -33,6 +34,8 @@ class IndexLookup:
     searched: bool = False
 
     def __str__(self) -> str:
+        if not self.subscripts:
+            return f"{self.name} = {index_of(self.relation)}"
         inside = ", ".join(map(str, self.subscripts))
         at = f"ρ{self.relation}({inside})" if self.searched else f"{self.relation}[{inside}]"
         return f"{self.name} = {at}"

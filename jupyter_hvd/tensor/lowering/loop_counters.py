@@ -33,6 +33,11 @@ def relation_of(index: str) -> str:
     return f"{index}·turn"
 
 
+def index_of(relation: str) -> str:
+    """The index of the loop whose iteration an index array without axes holds."""
+    return relation.removesuffix("·turn")
+
+
 def looked_up(program: Program, index: str, count: int) -> Program:
     """The body of a loop of so many iterations, its index looked up."""
     supports = {s.name: simplify(support(s.rhs), s.rhs.gens) for s in program.statements}

@@ -144,6 +144,7 @@ class Appended(UnreadableValue):
         self.index = index
         self.changes: list[Change] = []
         self.value: Value | None = None
+        self.indexed = False  # whether a turn reads an entry by its index from the start
         self.chosen: Appended | None = None
         self.axes = 0
         self.lasts: list[State] = []
@@ -157,7 +158,8 @@ class Appended(UnreadableValue):
         at = affine_of(place)
         if at is None or self.first is None:
             return None
-        count = len(self.first.written or ()) + (self.value is not None)
+        self.indexed = True
+        count = len(self.first.written or ()) + len(self.changes)
         back = Affine.of(self.index) + count - at
         return back.constant if back.is_constant else None
 
@@ -207,6 +209,7 @@ class Known:
 
 
 NOTHING_YET = Known()
+READ_BY_NAME = "give what is read a name of its own: `last = e`, `y.append(last)`"
 
 
 class Recurrences(Entries):
@@ -313,8 +316,7 @@ class Recurrences(Entries):
         begun = (*begun, *left[len(begun) :])
         names = (*names, *(x.name for x in left[len(names) :]))
         for list_ in [x for x in left if isinstance(x, Appended)]:
-            older = [self._during(one, None, "") for one in list_.lasts[:-1]]
-            left = (*left, *[list_.value, *older][: len(list_.lasts)])
+            left = (*left, *self._last_entries(list_))
             begun, names = (*begun, *list_.lasts), (*names, *(x.name for x in list_.lasts))
         ranges += [None] * (len(left) - len(ranges))
         kinds = [*kinds, *[""] * (len(left) - len(kinds))]
@@ -466,9 +468,14 @@ class Recurrences(Entries):
 
     def _entry_before(self, list_: Appended, back: int) -> Any:
         """An entry of a list that a loop appends to, so many from the end."""
-        if list_.value is not None:
+        for change in reversed(list_.changes):
+            if not self._happens(list_, change):
+                raise self.error(
+                    f"`{list_.name}` may have been appended to in this iteration, and this reads one of its last entries",
+                    READ_BY_NAME,
+                )
             if back == 1:
-                return list_.value
+                return change.entry
             back -= 1
         written = list_.first.written if list_.first is not None else None
         if not 1 <= back <= len(written or ()):
@@ -483,6 +490,26 @@ class Recurrences(Entries):
         entry = self._during(list_.lasts[back - 1], None, "")
         numbers = nature_of(written or ()).numbers  # of what is an index, all are
         return entry.of_nature(Nature(numbers=numbers)) if numbers == "int" else entry
+
+    def _happens(self, list_: Appended, change: Change) -> bool:
+        """Whether one entry has been appended for certain, where the program is."""
+        under, masks = conj(*self.conditions[list_.depth :]), self.masks[list_.masked :]
+        here = change.under in (TRUE, under) and change.masks == tuple(masks[: len(change.masks)])
+        return here and not change.axes
+
+    def _last_entries(self, list_: Appended) -> Sequence[Any]:
+        """The entries of a list that the next turn reads as its last, the very last first."""
+        if not list_.lasts:
+            return ()
+        one_each = not list_.chosen and not any(change.axes for change in list_.changes)
+        if not one_each or (list_.indexed and len(list_.changes) > 1):
+            raise self.error(
+                f"iterations read last entries of `{list_.name}`, and append none or several",
+                READ_BY_NAME,
+            )
+        newest = [change.entry for change in reversed(list_.changes)]
+        older = [self._during(one, None, "") for one in list_.lasts]
+        return [*newest, *older][: len(list_.lasts)]
 
     def _changed_by_one_name(
         self,
@@ -543,7 +570,8 @@ class Recurrences(Entries):
         raise self.error(
             f"`{state.name}` begins as {describe(state.start.type, self.spelt)}, and an iteration makes it "
             f"{describe(term.type, self.spelt)}",
-            "what a loop carries keeps its shape: begin with one, `h = np.zeros(n)`",
+            "what a loop carries keeps its shape: begin with one, `h = np.zeros(n)`; to collect values, append them "
+            "to a list, `y = []`, `y.append(e)`, and give what the next iteration reads a name of its own, `last = e`",
         )
 
     def _as_long_as(self, within: Predicate, state: State, term: Term) -> Term:

@@ -83,6 +83,10 @@ AT_MOST = (
     "say how often it runs at most: `while p and k < 100:` with `k += 1`, or `while p:  # at most 100`; "
     "instead of a binary search write `np.searchsorted(x, v)`"
 )
+LIST_IN_BOTH = (
+    "append to it in both branches, `y.append(a)` and `y.append(b)`, or make it an array in both, "
+    "`y = np.array([a, b])`"
+)
 ITERATIONS = 1000  # of a `while` loop, which are written out
 
 
@@ -171,13 +175,13 @@ class Statements(Recurrences):
 
     def _joined(self, name: str, one: tuple[Any, ...], two: tuple[Any, ...]) -> Any:
         (p, first, x), (q, second, y) = one, two
-        if x is y:
-            return x
+        if x is y or (one_list := self._growing(x)) is not None and one_list is self._growing(y):
+            return x if x is y else one_list
         for here, bindings, value, other in ((p, first, x, y), (q, second, y, x)):
             if isinstance(other, UnreadableValue) and not isinstance(other, Appended):
                 return self._defined_where(name, here, bindings, value)
             if isinstance(value, Appended | list):
-                raise self.error(f"`{name}` is a list in one branch only")
+                raise self.error(f"`{name}` is a list in one branch only", LIST_IN_BOTH)
         integer = self.one_integer(p, x, q, y)
         if integer is not None:
             return integer
@@ -271,10 +275,12 @@ class Statements(Recurrences):
         for name, x, y in zip(names, *found, strict=True):
             if x is y:
                 joined.append(x)
+            elif (list_ := self._growing(x)) is not None and list_ is self._growing(y):
+                joined.append(list_)
             elif (list_ := self._one_list(test, x, y)) is not None:
                 joined.append(list_)
             elif isinstance(x, Appended | list) or isinstance(y, Appended | list):
-                raise self.error(f"`{name}` is a list in one branch only")
+                raise self.error(f"`{name}` is a list in one branch only", LIST_IN_BOTH)
             elif isinstance(x, UnreadableValue) or isinstance(y, UnreadableValue):
                 joined.append(undefined(name))
             else:
