@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..language.errors import TensorError
 from .axes import along, axes_of, count_of
 from .definitions import Array, array, jax, numpy, scipy
 from .primitives import finite, largest, stopped
@@ -140,7 +141,109 @@ def log_softmax_of_all(x: Array, axis=None):
     return z - np.log(np.sum(np.exp(z), axis, keepdims=True))
 
 
+# In order
+
+
+@numpy.median
+def median(a: Array, axis=None, keepdims=False):
+    """The entry in the middle; of an even number of entries, the mean of two."""
+    return np.quantile(a, 0.5, axis, keepdims=keepdims)
+
+
+@numpy.percentile
+def percentile(a: Array, q, axis=None, method="linear", keepdims=False):
+    share = [x / 100 for x in q] if isinstance(q, tuple | list) else q / 100
+    return np.quantile(a, share, axis, method=method, keepdims=keepdims)
+
+
+@numpy.quantile
+def quantile(a: Array, q, axis=None, method="linear", keepdims=False):
+    """Between the entries of two ranks, in proportion; of several q one row for each."""
+    if isinstance(q, tuple | list):
+        return np.stack([np.quantile(a, x, axis, method=method, keepdims=keepdims) for x in q])
+    if method != "linear":
+        raise TensorError("`quantile` goes between entries in proportion", "leave `method` out")
+    if axis is None:
+        made = np.quantile(np.ravel(a), q, 0)
+        ones = range(made.ndim, made.ndim + a.ndim)
+        return np.expand_dims(made, tuple(ones)) if keepdims else made
+    (k, *others) = axes_of(a.ndim, axis)
+    if others or not int(a.shape[k]):
+        raise TensorError("`quantile` of no entries, or along several axes", "reshape, name one")
+    if isinstance(q, int | float):
+        made = _quantile_of_known_rank(a, q, k)
+        return made if keepdims else np.squeeze(made, k)
+    made = _quantile_of_ranks(a, q, k)
+    return np.expand_dims(made, k + getattr(q, "ndim", 0)) if keepdims else made
+
+
+def _quantile_of_known_rank(a: Array, q, k):
+    """Along an axis; where an entry is no number, the sum of all, which is none."""
+    if not 0 <= q <= 1:
+        raise ValueError("Quantiles must be in the range [0, 1]")
+    n = int(a.shape[k])
+    rank = int(q * (n - 1))
+    part = q * (n - 1) - rank
+    places = np.argsort(a, k)
+    low = _at_rank(a, places, rank, k)
+    made = low
+    if part:
+        high = _at_rank(a, places, rank + 1, k)
+        made = 0.5 * (low + high) if part == 0.5 else low + part * (high - low)
+    anyhow = stopped(np.sum(a, k, keepdims=True))
+    return np.where(np.sum(a == a, k, keepdims=True) == n, made, anyhow)
+
+
+def _at_rank(a, places, rank, k):
+    return np.take_along_axis(a, places[along(k, slice(rank, rank + 1))], k)
+
+
+def _quantile_of_ranks(a: Array, q, k):
+    """Where data say which quantile: between two of the entries in order; of several q one row for each."""
+    if getattr(q, "ndim", 0) > 1:
+        raise TensorError("`quantile` takes q as a number or an array of one axis")
+    n = int(a.shape[k])
+    place = q * (n - 1)
+    low = np.clip(np.array(np.floor(place), int, like=place), 0, max(0, n - 2))
+    ordered = np.moveaxis(np.sort(a, k), k, -1)
+    first, second = ordered[..., low], ordered[..., low + 1 if n > 1 else low]
+    made = first + (place - low) * (second - first)
+    return np.moveaxis(made, -1, 0) if getattr(q, "ndim", 0) else made
+
+
+@jax.numpy.unique
+def unique(ar: Array, *, size=None, fill_value=None):
+    """The `size` smallest of the numbers that there are, in order; behind those that there are, `fill_value` or the smallest."""
+    if size is None:
+        raise TensorError(
+            "how many numbers `unique` finds is what data decide",
+            "say how many there may be, as in JAX: `np.unique(x, size=k)`; or pass integers, of which it finds out itself",
+        )
+    ordered = np.sort(ar, None)
+    first = np.concatenate([[1], ordered[1:] != ordered[:-1]])
+    place = np.cumsum(first)
+    rank = np.arange(1, size + 1, like=ar)
+    found = np.sum(np.where((place == rank[:, None]) * first, ordered, 0), 1)
+    return np.where(rank <= place[-1], found, ordered[0] if fill_value is None else fill_value)
+
+
 # Of samples
+
+
+@numpy.histogram
+def histogram(a: Array, bins=10, range=None, weights: Array = None):  # noqa: A002 - NumPy's name
+    """`[sum(e[k] <= x < e[k + 1] for x in a) for k in range(m)]` and e, the ends; the last bin has its end."""
+    if isinstance(bins, int):
+        if range is None:
+            raise TensorError(
+                "the ends of the bins are data", "`range=(low, high)`, or the ends themselves"
+            )
+        low, high = range
+        bins = low + (high - low) / bins * np.arange(bins + 1, like=a)
+    x = np.ravel(a)
+    below = np.concatenate([x < bins[1:-1, None], x <= bins[-1:, None]])
+    inside = (bins[:-1, None] <= x) * below
+    return np.sum(inside if weights is None else np.where(inside, np.ravel(weights), 0), 1), bins
 
 
 @numpy.trapezoid

@@ -8,6 +8,39 @@ from .axes import along, axes_of, named_axes
 from .definitions import Array, Arrays, array, numpy
 
 
+@array.squeeze
+def squeeze(a: Array, axis=None):
+    one = [k for k, n in enumerate(a.shape) if isinstance(n, int) and n == 1]
+    gone = one if axis is None else axes_of(a.ndim, axis)
+    if any(int(a.shape[k]) != 1 for k in gone):
+        raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
+    return a[tuple(0 if k in gone else slice(None) for k in range(a.ndim))] if gone else a
+
+
+@numpy.expand_dims
+def expand_dims(a: Array, axis):
+    """With axes of size 1, where the result has them."""
+    named = axis if isinstance(axis, tuple | list) else (axis,)
+    new = {*named_axes(a.ndim + len(named), named)}
+    if len(new) < len(named):
+        raise ValueError("repeated axis")
+    return a[tuple(None if k in new else slice(None) for k in range(a.ndim + len(new)))]
+
+
+@numpy.flip
+def flip(m: Array, axis=None):
+    turned = axes_of(m.ndim, axis)
+    return m[tuple(slice(None, None, -1 if k in turned else None) for k in range(m.ndim))]
+
+
+@array.take
+def take(a: Array, indices, axis=None):
+    if axis is None:
+        return np.ravel(a)[indices]
+    (k,) = axes_of(a.ndim, axis)
+    return a[along(k, indices)]
+
+
 @array.swapaxes
 def swapaxes(a: Array, axis1, axis2):
     order = list(range(a.ndim))

@@ -28,29 +28,6 @@ def axes_of(t: Any, axis: Any, rank: int) -> tuple[int, ...]:
     return tuple(sorted(made))
 
 
-def reduced(t: Any, x: Any, axis: Any, keepdims: bool, make: Callable[..., Any]) -> Any:
-    """An array with some axes reduced: `make(x, rest, axes)` gives the entry at `rest`."""
-    x = t.plainly(t.whole(x))
-    dims = t.dims(x)
-    gone = axes_of(t, axis, len(dims))
-    kept = [k for k in range(len(dims)) if k not in gone]
-    out = [ONE if k in gone else dims[k] for k in range(len(dims)) if keepdims or k not in gone]
-
-    def entry(*at: Affine) -> Any:
-        rest = at if not keepdims else [at[k] for k in kept]
-        return make(x, dict(zip(kept, rest, strict=True)), gone)
-
-    return t.build(out, entry, x)
-
-
-def at_axes(
-    t: Any, x: Any, rest: dict[int, Affine], axes: Sequence[int], at: Sequence[Affine]
-) -> Any:
-    """The entry of x at `rest` and, along `axes`, at `at`."""
-    places = {**rest, **dict(zip(axes, at, strict=True))}
-    return t.read(x, *(places[k] for k in sorted(places)))
-
-
 @form("sum", method=True)
 def total(
     t: Any,
@@ -61,13 +38,22 @@ def total(
     initial: Any = None,
 ) -> Any:
     """`Σ` along axes."""
-    x = _among(t, x, where, 0)
+    x = t.plainly(t.whole(_among(t, x, where, 0)))
+    dims = t.dims(x)
+    gone = axes_of(t, axis, len(dims))
+    kept = [k for k in range(len(dims)) if k not in gone]
+    out = [ONE if k in gone else dims[k] for k in range(len(dims)) if keepdims or k not in gone]
 
-    def make(x: Any, rest: dict[int, Affine], gone: Sequence[int]) -> Any:
-        dims = [t.dims(x)[k] for k in gone]
-        return t.total(dims, lambda *at: at_axes(t, x, rest, gone, at), x)
+    def entry(*at: Affine) -> Any:
+        rest = dict(zip(kept, [at[k] for k in kept] if keepdims else at, strict=True))
 
-    made = reduced(t, x, axis, keepdims, make)
+        def term(*inner: Affine) -> Any:
+            places = {**rest, **dict(zip(gone, inner, strict=True))}
+            return t.read(x, *(places[k] for k in range(len(dims))))
+
+        return t.total([dims[k] for k in gone], term, x)
+
+    made = t.build(out, entry, x)
     return made if initial is None else t.computed("+", made, initial)
 
 
@@ -109,16 +95,7 @@ def halved(
     gone = axes_of(t, axis, len(t.dims(x)))
     for k in gone:
         x = _folded(t, x, k, combine, of_none)
-    return x if keepdims else _without(t, x, gone)
-
-
-def _without(t: Any, x: Any, gone: Sequence[int]) -> Any:
-    """An array without axes that have one entry."""
-
-    def make(x: Any, rest: dict[int, Affine], gone: Sequence[int]) -> Any:
-        return at_axes(t, x, rest, gone, [Affine.of(0)] * len(gone))
-
-    return reduced(t, x, gone, False, make)
+    return x if keepdims or not gone else build(t, "squeeze", x, gone)
 
 
 def _folded(t: Any, x: Any, axis: int, combine: Callable[[Any, Any], Any], of_none: Any) -> Any:
@@ -284,7 +261,7 @@ def _shared(
     share = t.once(t.mapped("recip", count), "share")
     slopes = total(t, t.mapped("tangent", x, best), axis, keepdims=True)
     made = t.computed("+", top, t.computed("*", share, slopes))
-    return made if keepdims else _without(t, made, axes_of(t, axis, len(t.dims(x))))
+    return made if keepdims else build(t, "squeeze", made, axes_of(t, axis, len(t.dims(x))))
 
 
 @form("any", method=True)
@@ -335,141 +312,6 @@ def sort(t: Any, x: Any, axis: Any = -1, descending: bool = False) -> Any:
     """`take_along_axis(x, argsort(x))`."""
     x, axis = along_one(t, x, axis)
     return build(t, "take_along_axis", x, order(t, x, axis, descending), axis)
-
-
-@form("median")
-def median(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """The entry in the middle; of an even number of entries, the mean of two."""
-
-    def mean_of_two(low: Any, high: Any, _: float) -> Any:
-        return t.computed("*", 0.5, t.computed("+", low, high))
-
-    return _order_statistic(t, x, 0.5, axis, keepdims, mean_of_two)
-
-
-@form("quantile")
-def quantile(
-    t: Any, x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear"
-) -> Any:
-    """Between the entries of two ranks, in proportion; of several q one row for each."""
-    levels = t.listed(q)
-    if isinstance(levels, tuple | list):
-        return t.stacked([quantile(t, x, level, axis, keepdims, method) for level in levels], 0)
-    if method != "linear" or (isinstance(q, int | float) and not 0 <= q <= 1):
-        raise t.error("`quantile` takes q from 0 to 1, and goes between entries in proportion")
-    if not isinstance(q, int | float):
-        return _between_entries(t, x, q, axis, keepdims)
-
-    def in_proportion(low: Any, high: Any, part: float) -> Any:
-        low = t.once(low, "low")
-        return t.computed("+", low, t.computed("*", part, t.computed("-", high, low)))
-
-    return _order_statistic(t, x, q, axis, keepdims, in_proportion)
-
-
-def _order_statistic(
-    t: Any, x: Any, q: float, axis: Any, keepdims: bool, between: Callable[..., Any]
-) -> Any:
-    """What is between the entries of two ranks; where an entry is no number, the sum of all, which is none."""
-    if not isinstance(axis, int | None) and len(axes_of(t, axis, len(t.dims(t.whole(x))))) > 1:
-        raise t.error("`quantile` along several axes", "reshape first, and name one")
-    kept = len(t.dims(t.whole(x))) if axis is None else 0
-    x, axis = along_one(t, x, axis)
-    n = t.number(t.dims(x)[axis])
-    if n == 0:
-        raise t.error("a quantile of no entries has no value")
-    low = int(q * (n - 1))
-    part = q * (n - 1) - low
-    places = order(t, x, axis)
-
-    def at_rank(k: int) -> Any:
-        place = t.subscript(places, (*[slice(None)] * axis, slice(k, k + 1)))
-        return build(t, "take_along_axis", x, place, axis)
-
-    made = at_rank(low)
-    if part:
-        made = between(made, at_rank(low + 1), part)
-    numbers = total(t, t._compare("==", x, x), axis, keepdims=True)
-    anyhow = t.mapped("stopped", total(t, x, axis, keepdims=True))
-    made = t.chosen(t._compare("==", numbers, n), made, anyhow)
-    if kept:
-        return build(t, "reshape", made, *[1] * kept) if keepdims else build(t, "squeeze", made)
-    return made if keepdims else build(t, "squeeze", made, axis)
-
-
-@form("percentile")
-def percentile(
-    t: Any, x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear"
-) -> Any:
-    """`quantile(x, q/100)`."""
-
-    def share(level: Any) -> Any:
-        is_known = isinstance(level, int | float)
-        return level / 100 if is_known else t.binary(t.here, "/", level, 100)
-
-    levels = t.listed(q)
-    several = isinstance(levels, tuple | list)
-    return quantile(t, x, [*map(share, levels)] if several else share(q), axis, keepdims, method)
-
-
-def _between_entries(t: Any, x: Any, q: Any, axis: Any, keepdims: bool) -> Any:
-    """A quantile whose q is data, a number or several: between two of the entries in order; of several q one row for each."""
-    levels = len(t.dims(t.whole(q)))
-    if levels > 1:
-        raise t.error("`quantile` takes q as a number or an array of one axis")
-    kept = len(t.dims(t.whole(x))) if axis is None else 0
-    x, axis = along_one(t, x, axis)
-    n = t.number(t.dims(x)[axis])
-    place = t.once(t.computed("*", q, n - 1), "place")
-    low = build(t, "clip", t.counted(t.mapped("floor", place)), 0, max(0, n - 2))
-    last = len(t.dims(x)) - 1
-    ordered = t.once(build(t, "moveaxis", sort(t, x, axis), axis, last), "ordered")
-    lead = [slice(None)] * last
-    first = t.once(t.subscript(ordered, (*lead, low)), "low")
-    second = t.subscript(ordered, (*lead, t.binary(t.here, "+", low, 1) if n > 1 else low))
-    made = t.computed(
-        "+", first, t.computed("*", t.computed("-", place, low), t.computed("-", second, first))
-    )
-    if levels and last:
-        made = build(t, "moveaxis", made, last, 0)
-    for new in [axis] if keepdims and not kept else [0] * kept if keepdims else []:
-        made = build(t, "expand_dims", made, levels + new)
-    return made
-
-
-@form("unique", method=False)
-def unique(t: Any, x: Any, *, size: Any = None, fill_value: Any = None) -> Any:
-    """The `size` smallest of the numbers that there are, in order; behind those that there are, `fill_value` or the smallest."""
-    if size is None:
-        raise t.error(
-            "how many numbers `unique` finds is what data decide",
-            "say how many there may be, as in JAX: `np.unique(x, size=k)`; or pass integers, of which it finds out itself",
-        )
-    ordered = t.once(sort(t, x, None), "ordered")
-    (n,) = t.dims(ordered)
-    numbers = t.numbers_of(x)
-
-    def is_first(i: Affine) -> Any:
-        before = t.under(
-            compare("<", 0, i), lambda: t._compare("!=", t.read(ordered, i), t.read(ordered, i - 1))
-        )
-        return t.plus_of(before, t.truth_of(compare("=", i, 0)))
-
-    first = t.once(t.build([n], is_first, ordered), "first")
-    place = t.once(cumsum(t, first), "place")
-
-    def entry(k: Affine) -> Any:
-        def term(i: Affine) -> Any:
-            here = t.computed(
-                "*", t.read(first, i), t._compare("==", t.read(place, i), t.ramp(k + 1))
-            )
-            return t.chosen(here, t.read(ordered, i), t.whole(0))
-
-        there = t._compare("<", t.ramp(k), t.read(place, n - 1))
-        rest = t.read(ordered, Affine.of(0)) if fill_value is None else fill_value
-        return t.chosen(there, t.total([n], term, ordered, first, place), rest)
-
-    return t.of_numbers(t.build([t.size_of(size)], entry, ordered, first, place), numbers)
 
 
 @form(
@@ -541,33 +383,3 @@ def ndim(t: Any, x: Any) -> Any:
 def size(t: Any, x: Any) -> Any:
     """The number of entries."""
     return count(t, x, None)
-
-
-@form("histogram")
-def histogram(t: Any, a: Any, bins: Any = 10, span: Any = None, **named: Any) -> Any:
-    """`[sum(e[k] <= x < e[k + 1] for x in a) for k in range(m)]` and e, the ends; the last bin has its end."""
-    span, weights = named.pop("range", span), named.pop("weights", None)
-    if named:
-        raise t.error(f"`histogram` takes no {', '.join(named)}")
-    if isinstance(bins, int):
-        if span is None:
-            raise t.error(
-                "the ends of the bins are data", "`range=(low, high)`, or the ends themselves"
-            )
-        bins = build(t, "linspace", span[0], span[1], bins + 1)
-    a, ends = t.once(build(t, "ravel", a)), t.once(t.whole(bins), "ends")
-    w = None if weights is None else t.once(build(t, "ravel", weights))
-    m = t.dims(ends)[0] - 1
-
-    def entry(k: Affine) -> Any:
-        def term(i: Affine) -> Any:
-            x = t.read(a, i)
-            below = t.conditioned(compare("<", k, m - 1), t._compare("<", x, t.read(ends, k + 1)))
-            last = t._compare("<=", x, t.read(ends, k + 1))
-            below = t.plus_of(below, t.conditioned(compare("=", k, m - 1), last))
-            inside = t.computed("*", t._compare("<=", t.read(ends, k), x), below)
-            return inside if w is None else t.chosen(inside, t.read(w, i), 0)
-
-        return t.total(t.dims(a), term, a, ends)
-
-    return t.build([m], entry, a, ends), ends

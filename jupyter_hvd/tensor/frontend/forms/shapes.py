@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, cast
 
 import numpy as np
 
 from ...language.affine import Affine
-from ...language.predicates import Predicate, compare, conj, in_range
-from .reductions import axes_of
+from ...language.predicates import Predicate, compare, in_range
+from .reductions import along_one, axes_of
 from .table import attribute, build, form
 
 ONE = Affine.of(1)
@@ -128,41 +129,6 @@ def ravel(t: Any, x: Any, order: str = "C") -> Any:
     return x if len(t.dims(x)) == 1 else reshape(t, x, -1)
 
 
-@form("squeeze", method=True)
-def squeeze(t: Any, x: Any, axis: Any = None) -> Any:
-    """Without axes of size 1."""
-    x = t.plainly(t.whole(x))
-    dims = t.dims(x)
-    gone = (
-        [k for k, n in enumerate(dims) if n == ONE] if axis is None else axes_of(t, axis, len(dims))
-    )
-    for k in gone:
-        t.same(dims[k], ONE)
-    kept = [k for k in range(len(dims)) if k not in gone]
-    return t.build(
-        [dims[k] for k in kept],
-        lambda *at: t.read(
-            x, *(ZERO if k in gone else at[kept.index(k)] for k in range(len(dims)))
-        ),
-        x,
-    )
-
-
-@form("expand_dims")
-def expand_dims(t: Any, x: Any, axis: Any) -> Any:
-    """With axes of size 1, where the result has them."""
-    x = t.plainly(t.whole(x))
-    named = t.listed(axis)
-    several = len(named) if isinstance(named, tuple | list) else 1
-    rank = len(t.dims(x)) + several
-    new = axes_of(t, named, rank)
-    if len({*new}) < several:
-        raise t.error("`expand_dims` names an axis twice")
-    old = iter(t.dims(x))
-    dims = [ONE if k in new else next(old) for k in range(rank)]
-    return t.build(dims, lambda *at: t.read(x, *(i for k, i in enumerate(at) if k not in new)), x)
-
-
 @form("broadcast_to")
 def broadcast_to(t: Any, x: Any, shape: Any) -> Any:
     """x repeated along axes that it has not, or only one entry of."""
@@ -173,66 +139,79 @@ def broadcast_to(t: Any, x: Any, shape: Any) -> Any:
     return t.build(dims, lambda *at: t._aligned(x, at), x)
 
 
-@form("flip")
-def flip(t: Any, x: Any, axis: Any = None) -> Any:
-    """`x[n - 1 - i]`."""
-    x = t.plainly(t.whole(x))
+def spliced(
+    t: Any,
+    x: Any,
+    k: int,
+    length: Affine,
+    pieces: Callable[[Affine], Sequence[tuple[Predicate, Affine]]],
+) -> Any:
+    """Entries of x along an axis, as many as `length` says: at i that at the place of the piece whose condition holds."""
+
+    def entry(*at: Affine) -> Any:
+        parts = [t.conditioned(p, t.read(x, *at[:k], a, *at[k + 1 :])) for p, a in pieces(at[k])]
+        return reduce(t.plus_of, parts)
+
     dims = t.dims(x)
-    turned = axes_of(t, axis, len(dims))
-    return t.build(
-        dims,
-        lambda *at: t.read(x, *(dims[k] - 1 - a if k in turned else a for k, a in enumerate(at))),
-        x,
-    )
+    return t.build([*dims[:k], length, *dims[k + 1 :]], entry, x)
 
 
 @form("roll")
 def roll(t: Any, x: Any, shift: Any, axis: Any = None) -> Any:
     """`x[i - shift]`, what falls off at one end at the other."""
     x = t.whole(x)
-    shifts, axes = (
-        each if isinstance(each := t.listed(one), tuple | list) else [each] for one in (shift, axis)
-    )
-    if len(shifts) > 1 or len(axes) > 1:
-        many = max(len(shifts), len(axes))
-        shifts, axes = (one * many if len(one) == 1 else one for one in (shifts, axes))
-        if len(shifts) != len(axes):
-            raise t.error("`roll` takes a shift for each axis")
-        for one, k in zip(shifts, axes, strict=True):
-            x = roll(t, x, one, k)
-        return x
-    (shift,), (axis,) = shifts, axes
     if axis is None and len(t.dims(x)) != 1:
         return reshape(t, roll(t, ravel(t, x), shift), [t.index(n) for n in t.dims(x)])
-    (k,) = axes_of(t, 0 if axis is None else axis, len(t.dims(x)))
-    x = t.once(x)
-    dims = t.dims(x)
-    n = dims[k]
-    if t.varies(size := t.size_of(shift)):
+    shifts, axes = (
+        each if isinstance(each := t.listed(one), tuple | list) else [each]
+        for one in (shift, 0 if axis is None else axis)
+    )
+    many = max(len(shifts), len(axes))
+    shifts, axes = (one * many if len(one) == 1 else one for one in (shifts, axes))
+    if len(shifts) != len(axes):
+        raise t.error("`roll` takes a shift for each axis")
+    for one, named in zip(shifts, axes, strict=True):
+        (k,) = axes_of(t, named, len(t.dims(x)))
+        x = _rolled(t, t.once(x), t.size_of(one), k)
+    return x
+
+
+def _rolled(t: Any, x: Any, size: Affine, k: int) -> Any:
+    n = t.dims(x)[k]
+    if t.varies(size):
 
         def around(*at: Affine) -> Any:
             row = t.build([n], lambda j: t.read(x, *at[:k], j, *at[k + 1 :]), x)
             return t.entry_around(row, at[k] - size, n)
 
-        return t.build(dims, around, x)
+        return t.build(t.dims(x), around, x)
     shift = t.number(size)
     if n.is_constant:
         shift %= max(1, n.constant)
     first = n + shift if shift < 0 else Affine.of(shift)  # place of what was the first entry
     if shift:
         t.looked("the roll of the array", "it", Affine.of(abs(shift)), n + 1, k, clips=True)
+    return spliced(
+        t,
+        x,
+        k,
+        n,
+        lambda i: [(compare("≤", first, i), i - first), (compare("<", i, first), i + n - first)],
+    )
 
-    def entry(*at: Affine) -> Any:
-        i = at[k]
 
-        def moved(p: Predicate, a: Affine) -> Any:
-            return t.conditioned(p, t.read(x, *at[:k], a, *at[k + 1 :]))
-
-        return t.plus_of(
-            moved(compare("≤", first, i), i - first), moved(compare("<", i, first), i + n - first)
-        )
-
-    return t.build(dims, entry, x)
+@form("delete")
+def delete(t: Any, x: Any, place: Any, axis: Any = None) -> Any:
+    """What is before a place, and what is behind it."""
+    x, k = along_one(t, x, axis)
+    n = t.dims(x)[k]
+    here = t.affine(t._as_size(place), "a place")
+    if here.is_constant and here.constant < 0:
+        here = n + here.constant
+    t.looked("the place that is deleted", "the array", here, n, k)
+    return spliced(
+        t, x, k, n - 1, lambda i: [(compare("<", i, here), i), (compare("≤", here, i), i + 1)]
+    )
 
 
 @form("pad")
@@ -244,16 +223,10 @@ def pad(t: Any, x: Any, width: Any, mode: str = "constant", constant_values: Any
     if any(w < 0 for pair in widths for w in pair):
         raise t.error("`pad` makes no array shorter", "take a slice: `x[1:-1]`")
     if mode == "constant":
-        values = _each_end(t, constant_values, rank)
-        if all(isinstance(v, int | float) and v == values[0][0] for pair in values for v in pair):
-            return _padded(t, x, widths, values[0][0])
-        for k, ((before, after), (low, high)) in enumerate(zip(widths, values, strict=True)):
-            own = [t.index(n) for n in t.dims(x)]
-            sizes = [[*own[:k], w, *own[k + 1 :]] for w in (before, after)]
-            first, last = (
-                broadcast_to(t, v, size) for v, size in zip((low, high), sizes, strict=True)
-            )
-            x = concatenate(t, [first, x, last], k)
+        for k, (sizes, values) in enumerate(
+            zip(widths, _each_end(t, constant_values, rank), strict=True)
+        ):
+            x = _beside_constants(t, x, k, sizes, values)
         return x
     if mode not in ("edge", "wrap", "reflect", "symmetric"):
         raise t.error(
@@ -284,27 +257,27 @@ def _each_end(t: Any, value: Any, rank: int) -> list[list[Any]]:
     return rows
 
 
-def _padded(t: Any, x: Any, widths: Any, constant: Any) -> Any:
-    dims = t.dims(x)
-
-    def entry(*at: Affine) -> Any:
-        inner = [a - before for a, (before, _) in zip(at, widths, strict=True)]
-        here = conj(*(in_range(a, n) for a, n in zip(inner, dims, strict=True)))
-        value = t.conditioned(here, t.read(x, *inner))
-        if constant == 0:
-            return value
-        return t.plus_of(value, t.conditioned(t._negation(here), t.whole(constant)))
-
-    out = [n + before + after for n, (before, after) in zip(dims, widths, strict=True)]
-    return t.build(out, entry, x)
+def _beside_constants(t: Any, x: Any, k: int, sizes: Sequence[int], values: Sequence[Any]) -> Any:
+    """An array with one number so many times before its entries along an axis, and one behind them."""
+    before, after = sizes
+    n = t.dims(x)[k]
+    if values == [0, 0]:
+        return spliced(
+            t, t.once(x), k, n + before + after, lambda i: [(in_range(i - before, n), i - before)]
+        )
+    own = [t.index(n) for n in t.dims(x)]
+    first, last = (
+        build(t, "broadcast_to", value, [*own[:k], size, *own[k + 1 :]])
+        for value, size in zip(values, sizes, strict=True)
+    )
+    return concatenate(t, [first, x, last], k) if any(sizes) else x
 
 
 def _continued(t: Any, x: Any, k: int, before: int, after: int, mode: str) -> Any:
     if not before and not after:
         return x
     x = t.once(x)
-    dims = list(t.dims(x))
-    n, width = dims[k], 0 if mode == "edge" else max(before, after)
+    n, width = t.dims(x)[k], 0 if mode == "edge" else max(before, after)
     beyond = n if mode in ("edge", "reflect") else n + 1
     if n.is_constant and width >= beyond.constant:  # more than once round, or to and fro
         if n == ZERO:
@@ -313,24 +286,17 @@ def _continued(t: Any, x: Any, k: int, before: int, after: int, mode: str) -> An
         return t.subscript(x, (*[slice(None)] * k, t.written_out(places)))
     t.looked("the padding", "the array", Affine.of(width), beyond, k, clips=True)
 
-    def entry(*at: Affine) -> Any:
-        i = at[k] - before
+    def pieces(j: Affine) -> Sequence[tuple[Predicate, Affine]]:
+        i = j - before
         left, right = {
             "edge": (ZERO, n - 1),
             "wrap": (i + n, i - n),
             "reflect": (i * -1, (n - 1) * 2 - i),
             "symmetric": (i * -1 - 1, n * 2 - 1 - i),
         }[mode]
+        return [(compare("<", i, 0), left), (in_range(i, n), i), (compare("≤", n, i), right)]
 
-        def moved(p: Predicate, a: Affine) -> Any:
-            return t.conditioned(p, t.read(x, *at[:k], a, *at[k + 1 :]))
-
-        low, high = moved(compare("<", i, 0), left), moved(compare("≤", n, i), right)
-        inside = moved(in_range(i, n), i)
-        return t.plus_of(t.plus_of(low, inside), high)
-
-    dims[k] = n + before + after
-    return t.build(dims, entry, x)
+    return spliced(t, x, k, n + before + after, pieces)
 
 
 @form("stack")
@@ -338,7 +304,7 @@ def stack(t: Any, arrays: Any, axis: int = 0) -> Any:
     """Arrays of one shape along a new axis."""
     if t.is_array(arrays) and arrays.written is None:  # of as many as a size says
         return build(t, "moveaxis", arrays, 0, axis)
-    parts = [expand_dims(t, x, axis) for x in t.several(arrays)]
+    parts = [build(t, "expand_dims", x, axis) for x in t.several(arrays)]
     return concatenate(t, parts, axis)
 
 
@@ -392,46 +358,15 @@ def block(t: Any, arrays: Any) -> Any:
 
 def _at_least(t: Any, x: Any, rank: int) -> Any:
     while len(t.dims(x)) < rank:
-        x = expand_dims(t, x, 0)
+        x = build(t, "expand_dims", x, 0)
     return x
-
-
-@form("delete")
-def delete(t: Any, x: Any, place: Any, axis: Any = None) -> Any:
-    """What is before a place, and what is behind it."""
-    x = t.whole(x)
-    if axis is None:
-        x, axis = ravel(t, x), 0
-    (k,) = axes_of(t, axis, len(t.dims(x)))
-    n = t.dims(x)[k]
-    here = t.affine(t._as_size(place), "a place")
-    if here.is_constant and here.constant < 0:
-        here = n + here.constant
-    t.looked("the place that is deleted", "the array", here, n, k)
-    x = t.once(x)
-    dims = [*t.dims(x)[:k], n - 1, *t.dims(x)[k + 1 :]]
-
-    def entry(*at: Affine) -> Any:
-        i = at[k]
-
-        def moved(p: Predicate, a: Affine) -> Any:
-            return t.conditioned(p, t.read(x, *at[:k], a, *at[k + 1 :]))
-
-        return t.plus_of(moved(compare("<", i, here), i), moved(compare("≤", here, i), i + 1))
-
-    return t.build(dims, entry, x)
 
 
 @form("repeat", method=True)
 def repeat(t: Any, x: Any, repeats: Any, axis: Any = None) -> Any:
     """Each entry several times: `[x[k] for k in range(n) for _ in range(r)]`."""
-    x = t.whole(x)
-    if axis is None:
-        x, axis = ravel(t, x), 0
-    repeats = t.number(t.size_of(repeats))
-    x = t.once(x)
-    dims = list(t.dims(x))
-    (k,) = axes_of(t, axis, len(dims))
+    x, k = along_one(t, x, axis)
+    repeats, dims = t.number(t.size_of(repeats)), list(t.dims(x))
     n = dims[k]
     dims[k] = n * repeats
 
@@ -468,16 +403,6 @@ def sliding_window_view(t: Any, x: Any, window_shape: Any, axis: Any = None) -> 
         return t.read(x, *places)
 
     return t.build([*dims, *windows], entry, x)
-
-
-@form("take", method=True)
-def take(t: Any, x: Any, indices: Any, axis: Any = None) -> Any:
-    """`x[src]`, along an axis."""
-    x = t.whole(x)
-    if axis is None:
-        x, axis = ravel(t, x), 0
-    (k,) = axes_of(t, axis, len(t.dims(x)))
-    return t.subscript(x, (*[slice(None)] * k, indices))
 
 
 @form("copy", "array", "block_until_ready", method=True)

@@ -110,7 +110,7 @@ OF_ARRAYS = (
 )
 #: What gives entries of an array, or 0: conditions of conditions, whole numbers of whole numbers.
 PLACED = ("roll", "repeat", "tile", "delete", "take", "rot90")
-KEEPING = ("tril", "triu", *PLACED)
+KEEPING = ("tril", "triu", "unique", *PLACED)
 #: What gives entries of an array in another order, or one of them.
 ORDERED = ("sort", "max", "min", "amax", "amin")
 #: What gives integers of integers.

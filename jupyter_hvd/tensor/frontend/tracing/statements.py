@@ -175,8 +175,10 @@ class Statements(Recurrences):
 
     def _joined(self, name: str, one: tuple[Any, ...], two: tuple[Any, ...]) -> Any:
         (p, first, x), (q, second, y) = one, two
-        if x is y or (one_list := self._growing(x)) is not None and one_list is self._growing(y):
-            return x if x is y else one_list
+        if x is y:
+            return x
+        if (list_ := self._shared_list(x, y)) is not None:
+            return list_
         for here, bindings, value, other in ((p, first, x, y), (q, second, y, x)):
             if isinstance(other, UnreadableValue) and not isinstance(other, Appended):
                 return self._defined_where(name, here, bindings, value)
@@ -193,6 +195,11 @@ class Statements(Recurrences):
             defined.append(conj(condition, where))
         made = self._bind(name, self._one_of(self._either(branches), x, y))
         return made if defined == [p, q] else self._only_where(name, disj(*defined), made)
+
+    def _shared_list(self, x: Any, y: Any) -> Appended | None:
+        """The list that a loop appends to, where branches leave it, whichever have appended; None for anything else."""
+        list_ = self._growing(x)
+        return list_ if list_ is not None and list_ is self._growing(y) else None
 
     def _defined_where(
         self, name: str, p: Predicate, bindings: Sequence[tuple[str, Term]], value: Any
@@ -275,9 +282,7 @@ class Statements(Recurrences):
         for name, x, y in zip(names, *found, strict=True):
             if x is y:
                 joined.append(x)
-            elif (list_ := self._growing(x)) is not None and list_ is self._growing(y):
-                joined.append(list_)
-            elif (list_ := self._one_list(test, x, y)) is not None:
+            elif (list_ := self._shared_list(x, y) or self._one_list(test, x, y)) is not None:
                 joined.append(list_)
             elif isinstance(x, Appended | list) or isinstance(y, Appended | list):
                 raise self.error(f"`{name}` is a list in one branch only", LIST_IN_BOTH)
