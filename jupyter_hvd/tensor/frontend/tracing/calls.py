@@ -555,7 +555,7 @@ class Tracer(Selections):
             raise self.error(f"a tuple has no `.{name}` here", "take its parts: `t[0]`, `a, b = t`")
         if isinstance(value, Selected):
             if name == "size":
-                return self._how_many_entries(value, None)
+                return self.how_many_entries(value)
             if name in ("shape", "ndim", "T"):
                 raise self.error(
                     "entries that data choose have no shape", "count them: `np.sum(p)`"

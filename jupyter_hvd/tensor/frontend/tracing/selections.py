@@ -6,6 +6,7 @@ Functions see 1 where nothing is chosen, so that neither they nor their derivati
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -233,14 +234,14 @@ class Selections(Statements):
         if name in PRODUCTS and chosen == [True, True] and not named:
             both = self.selected(lambda a, b: self.computed("*", a, b), False, *arguments)
             if len(self.dims(both.array)) == len(self.dims(both.mask)):
-                return self._sum_of_chosen(both, None)
+                return self._reduced("sum", both, None)
         axis = named.get("axis", others[0] if others else None)
         behind = len(self.dims(value.array)) - len(self.dims(value.mask))
         if isinstance(axis, int) and -behind <= axis <= behind and axis and not any(chosen[1:]):
             k = axis - 1 - behind if axis > 0 else axis
             return self._of_each(name, value, k, {x: v for x, v in named.items() if x != "axis"})
         if name in ("argmax", "argmin") and value.length is not None and not named and not others:
-            return forms.build(self, name, self._beyond_all(name[3:], value))
+            return forms.build(self, name, self._where_chosen(value, BEYOND_ALL[name[3:]]))
         rest = {x: v for x, v in named.items() if x not in ("axis", "ddof")}
         most = 0 if name == "norm" else 1  # its second argument is no axis
         if name not in REDUCTIONS or rest or chosen[1:].count(True) or len(others) > most:
@@ -252,34 +253,27 @@ class Selections(Statements):
             raise self.error(
                 "along an axis that is not chosen of", "reduce along it first: `x.sum(1)[p]`"
             )
-        if name == "norm":
-            squares = self.selected(lambda a: self.computed("**", a, 2), False, value)
-            return self.mapped("sqrt", self._sum_of_chosen(squares, axis))
-        if name == "sum":
-            return self._sum_of_chosen(value, axis)
+        if name in ("norm", "count_nonzero"):
+            value = self.selected(
+                lambda a: (
+                    self.computed("**", a, 2) if name == "norm" else self._compare("!=", a, 0)
+                ),
+                False,
+                value,
+            )
+            made = self._reduced("sum", value, axis)
+            return self.mapped("sqrt", made) if name == "norm" else made
+        return self._reduced(name, value, axis, {x: v for x, v in named.items() if x == "ddof"})
+
+    def _reduced(
+        self, name: str, value: Selected, axis: Any, named: Mapping[str, Any] | None = None
+    ) -> Any:
+        """NumPy's function of the entries `where` a condition holds: of none, the largest is -inf."""
+        rank = len(self.dims(value.array if axis is None else value.mask))
+        given = {"axis": tuple(range(rank)), "where": self._widened(value), **(named or {})}
         if name in ("max", "min"):
-            return self._extreme_of_chosen(name, value, axis)
-        if name == "prod":
-            return forms.build(
-                self, "prod", self._where_chosen(value, 1), self._chosen_axes(value, axis)
-            )
-        if name == "count_nonzero":
-            nonzero = self.selected(lambda a: self._compare("!=", a, 0), False, value)
-            return self._sum_of_chosen(nonzero, axis)
-        mean = self.once(
-            self.whole(
-                self.computed(
-                    "/", self._sum_of_chosen(value, axis), self._how_many_entries(value, axis)
-                )
-            )
-        )
-        if name == "mean":
-            return mean
-        apart = self.selected(lambda a: self.computed("-", a, mean), False, value)
-        squares = self.selected(lambda a: self.computed("**", a, 2), False, apart)
-        count = self.computed("-", self._how_many_entries(value, axis), named.get("ddof", 0))
-        var = self.computed("/", self._sum_of_chosen(squares, axis), count)
-        return self.mapped("sqrt", var) if name == "std" else var
+            given["initial"] = BEYOND_ALL[name]
+        return forms.form_named(name).call(self, (value.array,), given)
 
     def _of_each(self, name: str, value: Selected, axis: int, named: dict[str, Any]) -> Selected:
         """A function along an axis that is not chosen of, one of the last."""
@@ -287,37 +281,11 @@ class Selections(Statements):
         made = form.call(self, (self._where_chosen(value, 1),), {**named, "axis": axis})
         return self._chosen_with(value, self.whole(made))
 
-    def _extreme_of_chosen(self, name: str, value: Selected, axis: Any) -> Any:
-        """The largest: of all entries, where those that are not chosen lie below every one; of none it is -inf."""
-        axes = self._chosen_axes(value, axis)
-        made = forms.build(self, name, self._beyond_all(name, value), axes)
-        infinite = self.mapped("log", forms.build(self, "any", value.mask))  # 0 where there is one
-        infinite = infinite if name == "max" else self.negative(infinite)
-        return self.computed("+", made, infinite)
-
-    def _beyond_all(self, name: str, value: Selected) -> Value:
-        """An array whose entries that are not chosen lie below every one, or above for `min`."""
-        op = "-" if name == "max" else "+"
-        end = forms.build(self, "min" if name == "max" else "max", value.array)
-        end = self.once(self.mapped("stopped", end), "end")
-        apart = self.computed("+", self.mapped("abs", end), 1)
-        beyond = self.once(self.computed(op, end, apart), "beyond")
-        return self._where_chosen(value, beyond)
-
-    def _chosen_axes(self, value: Selected, axis: Any) -> tuple[int, ...]:
-        dims = self.dims(value.array if axis is None else value.mask)
-        return tuple(range(len(dims)))
-
-    def _sum_of_chosen(self, value: Selected, axis: Any) -> Any:
-        return forms.build(
-            self, "sum", self._where_chosen(value, 0), self._chosen_axes(value, axis)
-        )
-
-    def _how_many_entries(self, value: Selected, axis: Any) -> Any:
+    def how_many_entries(self, value: Selected) -> Any:
+        """How many numbers there are in the rows that are chosen."""
         count = self.how_many(value)
-        if axis is None:
-            for size in self.dims(value.array)[len(self.dims(value.mask)) :]:
-                count = self.computed("*", count, self.scalar_of(size))
+        for size in self.dims(value.array)[len(self.dims(value.mask)) :]:
+            count = self.computed("*", count, self.scalar_of(size))
         return self.once(self.whole(count), "count")
 
     # What else there is of a selection
@@ -346,4 +314,5 @@ class Selections(Statements):
 
 
 PRODUCTS = ("dot", "vdot", "inner", "matmul")
+BEYOND_ALL = {"max": -math.inf, "min": math.inf}
 REDUCTIONS = ("sum", "mean", "var", "std", "prod", "count_nonzero", "norm", "max", "min")
