@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 from ...language.affine import Affine
 from ...language.function import find_function
@@ -51,10 +51,9 @@ from ..tracers import (
     describe,
     is_index_array,
     kind,
-    sought_of,
 )
-from .arrays import Wholes, entry_aligned, lists_of, nature_of, numbers_of, range_of
-from .packing import guarded, is_counting, is_numpy_scalar, is_truth
+from .arrays import Wholes, entry_aligned, lists_of, nature_of, numbers_of
+from .packing import guarded, is_numpy_scalar, is_truth
 
 
 class Conditions(Wholes):
@@ -246,11 +245,7 @@ class Conditions(Wholes):
                 return inside == (op == "in")
             return inside if op == "in" else self._negated(inside)
         if op in ("==", "!=") and (is_index_array(left) or is_index_array(right)):
-            data, other = (left, right) if is_index_array(left) else (right, left)
-            computed = isinstance(other, Value) and range_of(other) and not self._counts(other)
-            if computed or is_index_array(other) or sought_of(other):
-                return self._compare(op, *map(self.integers_as_numbers, (left, right)))
-            return self._equal_places(op, data.data, other)
+            return self._equal_entries(op, left, right)
         left, right = self._as_size(left), self._as_size(right)
         known = self.compared_integers(op, left, right)
         if known is not None:
@@ -284,25 +279,20 @@ class Conditions(Wholes):
             return p
         return super().condition(value)
 
-    def _counts(self, value: Value) -> bool:
-        """Whether a value is an index as a number, or an array of such."""
-        root, _ = strip_entries(value.term)
-        return is_counting(value.term) or (isinstance(root, Var) and root.name in self.counting)
+    def _equal_entries(self, op: str, *sides: Any) -> Value:
+        """`labels == k`, entry by entry, each an integer."""
+        each = [x.data if is_index_array(x) else self.once(self.whole(x)) for x in sides]
+        dims = [x.dims if isinstance(x, Data) else self.dims(x) for x in each]
 
-    def _equal_places(self, op: str, data: Data, other: Any) -> Value:
-        """`labels == k`, entry by entry: k is an integer, an index, or `np.arange(n)`."""
-        wanted = self.whole(other)
-        if isinstance(wanted.term, Var):
-            wanted = Value(self, self.counting.get(wanted.term.name, wanted.term))
-        dims = self.broadcast_dims([data.dims, self.dims(wanted)])
+        def integer(x: Any, at: Sequence[Affine]) -> Any:
+            return (
+                entry_aligned(x, at) if isinstance(x, Data) else self._as_size(self._aligned(x, at))
+            )
 
-        def holds(*at: Affine) -> Predicate:
-            entry = entry_aligned(data, at)
-            number = self._as_size(self._aligned(wanted, at))
-            number = self.affine(number, "a comparison with an index array")
-            return self.condition(self._compare(op, entry, Index(self, number)))
+        def equal(*at: Affine) -> Value:
+            return self.whole(self._compare(op, *(integer(x, at) for x in each)))
 
-        return self.condition_array(dims, holds)
+        return cast("Value", as_truth(self.build(self.broadcast_dims(dims), equal)))
 
     def _as_size(self, value: Any) -> Any:
         """A number that is an index or a size, as that."""
