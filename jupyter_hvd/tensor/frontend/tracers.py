@@ -367,6 +367,27 @@ def is_index_array(value: Any) -> bool:
     return data is not None and isinstance(data.type, IndexArray)
 
 
+def lists_of(value: Any) -> int:
+    """How many levels of Python's lists a value is."""
+    if isinstance(value, Value):
+        return value.nature.lists
+    return 1 if isinstance(value, list) else 0
+
+
+def numbers_of(value: Any) -> str:
+    """What type NumPy's numbers of a value have: `bool`, `int`, or nothing where they are floats."""
+    if isinstance(value, Condition | bool):
+        return "bool"
+    if isinstance(value, int | Index):
+        return "int"
+    return value.nature.numbers if isinstance(value, Value) else ""
+
+
+def as_truth(value: Any) -> Any:
+    """A condition as NumPy has it: its numbers are of type `bool`."""
+    return value.of_nature(Nature(numbers="bool")) if isinstance(value, Value) else value
+
+
 def describe(type_: Type, words: Mapping[str, str]) -> str:
     """A type in words, its sizes as a user writes them."""
     match type_:

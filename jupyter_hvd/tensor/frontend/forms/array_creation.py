@@ -9,6 +9,7 @@ import numpy as np
 
 from ...language.affine import Affine
 from ...language.predicates import compare
+from ..tracers import numbers_of
 from .table import FEW, build, form
 
 
@@ -33,7 +34,7 @@ def _everywhere(t: Any, shape: Any, value: Any) -> Any:
 def full(t: Any, shape: Any, value: Any, dtype: Any = None) -> Any:
     """One number at every entry."""
     made = _everywhere(t, shape, value)
-    return t.typed(t.of_numbers(made, t.numbers_of(value)), dtype)
+    return t.typed(t.of_numbers(made, numbers_of(value)), dtype)
 
 
 @form("zeros_like", "empty_like")
@@ -110,7 +111,7 @@ def grid(t: Any, ranges: Any, sparse: bool) -> Any:
             for k, x in enumerate(each)
         )
     made = t.stacked(list(meshgrid(t, *each, indexing="ij")), 0)
-    whole = all(t.numbers_of(x) == "int" for x in each)
+    whole = all(numbers_of(x) == "int" for x in each)
     return t.of_numbers(made, "int") if whole else made
 
 

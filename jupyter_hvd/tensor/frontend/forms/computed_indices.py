@@ -9,6 +9,7 @@ import numpy as np
 from ...derivative.sorting import COUNT_BELOW, COUNT_UP_TO
 from ...language.affine import Affine
 from ...language.predicates import compare
+from ..tracers import is_index_array
 from .reductions import along_one, axes_of, largest, order, require_entries, smallest
 from .table import FEW, applied, build, form
 
@@ -204,7 +205,7 @@ def bincount(t: Any, x: Any, weights: Any = None, minlength: Any = None, length:
             "how many bins there are is data",
             "pass the places as an array of integers, and how many bins: `np.bincount(src, w, minlength=m)`",
         )
-    if t.is_index_array(x) and length is None:
+    if is_index_array(x) and length is None:
         t.in_range(places, t.size_of(bins), from_end=False)
     w = t.build(places.dims, lambda *_: t.whole(1)) if weights is None else weights
     return segment_sum(t, w, x, bins)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...derivative.primitives import NUMPY
 from ...language.function import Function
+from ..tracers import lists_of, numbers_of
 from .table import build, form
 
 
@@ -59,7 +60,7 @@ def positive(t: Any, x: Any) -> Any:
 @form("asarray")
 def asarray(t: Any, x: Any, dtype: Any = None) -> Any:
     """`x`, which is no copy where it is an array."""
-    return t.whole(x) if t.is_array(x) and not t.lists_of(x) else build(t, "array", x, dtype)
+    return t.whole(x) if t.is_array(x) and not lists_of(x) else build(t, "array", x, dtype)
 
 
 @form("clip", method=True)
@@ -90,7 +91,7 @@ def select(t: Any, condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     tests, values = (list(t.several(t.listed(x))) for x in (condlist, choicelist))
     if len(tests) != len(values) or not tests:
         raise t.error("`select` takes a value for each condition, one or more")
-    if any(t.numbers_of(test) != "bool" for test in tests):
+    if any(numbers_of(test) != "bool" for test in tests):
         raise t.error("`select` takes conditions, not numbers", "compare them: `x > 0`")
     for test, value in reversed(list(zip(tests, values, strict=True))):
         default = t.chosen(test, value, default)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...language.affine import Affine
 from ...language.predicates import Predicate, compare, in_range
+from ..tracers import is_index_array, numbers_of
 from .reductions import along_one, axes_of
 from .table import attribute, build, form
 
@@ -20,7 +21,7 @@ ZERO = Affine.of(0)
 @form("transpose", "permute_dims", method=True)
 def transpose(t: Any, x: Any, *axes: Any) -> Any:
     """`A[j, i]`, or the axes in the order that is named."""
-    if t.is_index_array(x) and not axes:
+    if is_index_array(x) and not axes:
         return x.data.transposed.array
     x = t.plainly(t.whole(x))
     dims = t.dims(x)
@@ -409,7 +410,7 @@ def sliding_window_view(t: Any, x: Any, window_shape: Any, axis: Any = None) -> 
 def copy(t: Any, x: Any, dtype: Any = None) -> Any:
     """The array itself."""
     made = astype(t, x, dtype)
-    kind = "" if dtype is not None else t.numbers_of(t.whole(x))
+    kind = "" if dtype is not None else numbers_of(t.whole(x))
     return t.of_numbers(t.no_list(made), kind) if kind else made
 
 

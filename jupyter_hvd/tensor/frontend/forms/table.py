@@ -13,7 +13,7 @@ import numpy as np
 from ...language.definition import Definition
 from ...language.errors import TensorError
 from ...language.terms import Apply
-from ..tracers import Selected, Value
+from ..tracers import Selected, Value, as_truth, numbers_of
 
 Build = Callable[..., Any]  # of a tracer and the arguments
 
@@ -57,7 +57,7 @@ class Form:
             self.signature.bind(t, *arguments, **named)
         except TypeError as error:
             raise t.error(f"`{self.name}`: {error}", "docs/numpy.md lists what it takes") from error
-        if self.name in LOGIC and arguments and all(t.numbers_of(x) == "bool" for x in arguments):
+        if self.name in LOGIC and arguments and all(numbers_of(x) == "bool" for x in arguments):
             raise t.error(
                 f"`{self.name}` of conditions is logic in NumPy",
                 "make numbers of them: `1.0 * p`; or combine them by `&` and `|`",
@@ -72,7 +72,7 @@ class Form:
         if self.name in OF_INTEGERS:
             t.of_integers_alone(made, arguments, self.name in ORDERED)
         if self.name in TRUTHS:
-            t.as_truth(made)
+            as_truth(made)
         return made
 
     def _by_names(

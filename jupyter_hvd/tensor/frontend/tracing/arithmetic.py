@@ -13,9 +13,19 @@ from ...language.errors import TensorError
 from ...language.function import find_function
 from ...language.predicates import TRUE, conj
 from ...language.terms import Add, Call, Const, Guard, Mul, Term
-from ..tracers import Condition, Nature, Value, affine_of, is_index_array, several_cases, sought_of
-from .arrays import Range, lists_of, numbers_of, range_of
-from .conditions import as_truth
+from ..tracers import (
+    Condition,
+    Nature,
+    Value,
+    affine_of,
+    as_truth,
+    is_index_array,
+    lists_of,
+    numbers_of,
+    several_cases,
+    sought_of,
+)
+from .arrays import Range, range_of
 from .loops import Loops
 from .packing import guarded
 

@@ -39,7 +39,7 @@ from ...language.terms import (
 )
 from ...language.types import Array, Product, dimensions
 from ...polyhedral import sets
-from ..tracers import Condition, Data, Index, Nature, Value, kind
+from ..tracers import Data, Index, Nature, Value, kind, lists_of, numbers_of
 from .packing import Packing, guarded
 from .trace_result import Access
 
@@ -354,13 +354,6 @@ class _Nested:
         del self.tracer.binders[len(self.tracer.binders) - len(self.binders) :]
 
 
-def lists_of(value: Any) -> int:
-    """How many levels of Python's lists a value is."""
-    if isinstance(value, Value):
-        return value.nature.lists
-    return 1 if isinstance(value, list) else 0
-
-
 def integers_written(value: Any) -> list[Any] | None:
     """The entries of a list that is written out, of integers or of tuples with integers: `[0, 2]`, `[(i - 1, j), (i, j - 1)]`."""
     written = value.written if isinstance(value, Value) and lists_of(value) else None
@@ -372,15 +365,6 @@ def _holds_integer(value: Any) -> bool:
     if isinstance(value, tuple):
         return any(map(_holds_integer, value))
     return type(value) is int or isinstance(value, Index)
-
-
-def numbers_of(value: Any) -> str:
-    """What type NumPy's numbers of a value have: `bool`, `int`, or nothing where they are floats."""
-    if isinstance(value, Condition | bool):
-        return "bool"
-    if isinstance(value, int | Index):
-        return "int"
-    return value.nature.numbers if isinstance(value, Value) else ""
 
 
 #: Between which sizes whole numbers lie: at least the first, below the second.

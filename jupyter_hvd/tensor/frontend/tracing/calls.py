@@ -76,14 +76,16 @@ from ..tracers import (
     UnreadableValue,
     Value,
     affine_of,
+    as_truth,
     is_index_array,
     is_tuple,
     kind,
+    lists_of,
+    numbers_of,
     set_help,
     tuples_of,
 )
-from .arrays import lists_of, nature_of, numbers_of, range_of
-from .conditions import as_truth
+from .arrays import nature_of, range_of
 from .loops import Iteration, Loop
 from .packing import is_numpy_scalar, is_rounded
 from .recurrences import LONG, Appended
@@ -274,24 +276,12 @@ class Tracer(Selections):
             if isinstance(one, Value) and one is not of and isinstance(of, Value):
                 one.of_nature(Nature(0, numbers_of(of), self.memory.of(of), of.nature.within))
 
-    def lists_of(self, value: Any) -> int:
-        """How many levels of Python's lists a value is."""
-        return lists_of(value)
-
     def no_list(self, value: Any) -> Any:
         """A value that is no list of Python's, as what NumPy gives is none."""
         if not lists_of(value) or not isinstance(value, Value) or value.data is not None:
             return value
         nature = replace(value.nature, lists=0)
         return Value(self, value.term, value.layout).of_nature(nature)
-
-    def numbers_of(self, value: Any) -> str:
-        """What type NumPy's numbers of a value have."""
-        return numbers_of(value)
-
-    def as_truth(self, value: Any) -> Any:
-        """A condition as NumPy has it."""
-        return as_truth(value)
 
     def of_numbers(self, value: Value, numbers: str) -> Value:
         """An array whose numbers NumPy has of this type."""

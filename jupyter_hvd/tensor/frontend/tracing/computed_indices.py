@@ -37,10 +37,11 @@ from ..tracers import (
     data_of,
     is_index_array,
     kind,
+    numbers_of,
     sought_of,
 )
 from .arithmetic import Arithmetic
-from .arrays import Range, entry_aligned, numbers_of, range_of
+from .arrays import Range, entry_aligned, range_of
 from .packing import guarded
 
 
@@ -109,10 +110,6 @@ class Places(Arithmetic):
                 "say so: `np.clip(k, 0, len(x) - 1)`",
             )
         return place.nature.within
-
-    def is_index_array(self, value: Any) -> bool:
-        """Whether a value is an array of integers that is a parameter, or a part of one."""
-        return is_index_array(value)
 
     def clipped_within(self, x: Any, low: Any, high: Any, made: Any) -> Any:
         """What `clip` makes of whole numbers, within its ends and within where they lay."""

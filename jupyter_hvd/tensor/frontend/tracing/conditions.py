@@ -48,11 +48,14 @@ from ..tracers import (
     Nature,
     Shares,
     Value,
+    as_truth,
     describe,
     is_index_array,
     kind,
+    lists_of,
+    numbers_of,
 )
-from .arrays import Wholes, entry_aligned, lists_of, nature_of, numbers_of
+from .arrays import Wholes, entry_aligned, nature_of
 from .packing import guarded, is_numpy_scalar, is_truth
 
 
@@ -464,11 +467,6 @@ def known_truth(value: Any) -> bool | None:
     if value is None or isinstance(value, bool | int | float | str | tuple | list | dict):
         return bool(value)
     return None
-
-
-def as_truth(value: Any) -> Any:
-    """A condition as NumPy has it: its numbers are of type `bool`."""
-    return value.of_nature(Nature(numbers="bool")) if isinstance(value, Value) else value
 
 
 TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}

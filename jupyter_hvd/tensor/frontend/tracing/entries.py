@@ -17,11 +17,13 @@ from ..tracers import (
     Index,
     Value,
     is_tuple,
+    lists_of,
+    numbers_of,
     several_cases,
     sought_of,
     tuples_of,
 )
-from .arrays import integers_written, lists_of, nature_of, numbers_of
+from .arrays import integers_written, nature_of
 from .loops import Iteration
 from .subscripts import Changed, Subscripts
 

@@ -22,24 +22,16 @@ from ..tracers import (
     UnreadableValue,
     Value,
     affine_of,
+    as_truth,
     is_tuple,
     kind,
+    lists_of,
+    numbers_of,
     several_cases,
     sought_of,
     tuples_of,
 )
-from .arrays import (
-    Range,
-    SizesMet,
-    at_most,
-    beyond,
-    integers_written,
-    lists_of,
-    nature_of,
-    numbers_of,
-    range_of,
-)
-from .conditions import as_truth
+from .arrays import Range, SizesMet, at_most, beyond, integers_written, nature_of, range_of
 from .integers import Integers
 from .packing import guarded
 

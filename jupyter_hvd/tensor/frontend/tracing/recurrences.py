@@ -32,9 +32,9 @@ from ...language.terms import (
     number_binders,
 )
 from ...language.types import Layout, Product, Type, array, dimensions
-from ..tracers import Index, Nature, UnreadableValue, Value, affine_of, describe
+from ..tracers import Index, Nature, UnreadableValue, Value, affine_of, describe, numbers_of
 from .aliasing import arrays
-from .arrays import Range, SizesMet, beyond, joined_ranges, nature_of, numbers_of, range_of
+from .arrays import Range, SizesMet, beyond, joined_ranges, nature_of, range_of
 from .changing_sizes import Lengths, Steps, at_constant_sizes, steps_between
 from .entries import Entries
 from .loops import LONG as LONG

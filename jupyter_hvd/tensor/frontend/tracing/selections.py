@@ -13,9 +13,8 @@ from typing import Any
 from ...language.affine import Affine
 from ...language.predicates import Predicate, compare, conj
 from .. import forms
-from ..tracers import Index, Pairs, Selected, Value, is_index_array, sought_of
-from .arrays import at_most, numbers_of
-from .conditions import as_truth
+from ..tracers import Index, Pairs, Selected, Value, as_truth, is_index_array, numbers_of, sought_of
+from .arrays import at_most
 from .statements import Statements
 from .subscripts import STORED_IN_SLICE, Changed
 

@@ -54,13 +54,16 @@ from ..tracers import (
     UnreadableValue,
     Value,
     affine_of,
+    as_truth,
     is_tuple,
     kind,
+    lists_of,
+    numbers_of,
     sought_of,
 )
 from .aliasing import arrays
-from .arrays import lists_of, nature_of, numbers_of, range_of
-from .conditions import as_truth, known_truth
+from .arrays import nature_of, range_of
+from .conditions import known_truth
 from .loops import Iteration, Loop, Pattern, flat
 from .packing import Scope, guarded
 from .recurrences import (
