@@ -654,7 +654,7 @@ class _Rewriter:
         given = [_lambda([], _name(name)), *([ast.Constant(value=True)] if local else [])]
         return ast.Call(_method("current"), given, [])
 
-    def _begun(self, node: ast.stmt, names: Sequence[str]) -> ast.Tuple:
+    def _begun(self, node: ast.stmt, names: Iterable[str]) -> ast.Tuple:
         """What the names that a loop changes mean before it, and which of them occur in it only."""
         inside = _occurrences([node])
         local = {x for x in names if inside[x] == self.occurring[x] > 0}
@@ -677,9 +677,7 @@ class _Rewriter:
         return ast.copy_location(made, node)
 
     def visit_For(self, node: ast.For) -> None:
-        for found in _within(node.body, ast.Return):
-            message = "`return` inside a `for` makes its count depend on what it finds"
-            raise self.refuse(found, message, "set a name, and `break`: `found = x[i]`")
+        self._check_returns(node, "for")
         self._check_range(node.iter, node.target)
         self.loops += 1
         self.around += 1
@@ -687,36 +685,39 @@ class _Rewriter:
     def leave_For(self, node: ast.For, made: ast.For) -> list[ast.stmt]:
         self.loops -= 1
         self.around -= 1
-        changed = changed_names(node.body)
-        self.made += 1
-        name = f"__turn_{self.made}"
-        names = list(changed)
         items = _flat(node.target)
-        if set(items) & set(names):
+        if changed_names(node.body).keys() & {*items}:
             raise self.refuse(node.target, "the loop changes its own index", "use another name")
-        statements = made.body
-        begun: list[ast.stmt] = []
-        flag = f"ended_{self.made}"
-        if self._may_jump(*node.body):
-            if next(_jumps(node.body, ast.Break), None) is not None:
-                changed[flag] = True
-                names = list(changed)
-                begun, statements = self._ended_by_flag(node, node.target, statements, flag)
-            else:
-                statements = self._without_jumps(node, statements, flag)
-        turn = self._function(node, name, _arguments([*items, *names]), statements, _names(names))
+        turn, changed, before, flag = self._turn(node, made.body, items)
         call = self.call(
             node.target,
             "repeat",
             _pattern(node.target),
             made.iter if node.iter in self.ranges else self.call(node.iter, "each", made.iter),
-            _strings(names),
+            _strings(changed),
             _tuple(map(ast.Constant, changed.values())),
-            self._begun(node, names),
-            _name(name),
+            self._begun(node, changed),
+            _name(turn.name),
         )
-        result = _assigned(node, names, call, always=True)
-        return [*begun, turn, result, *self._otherwise(node, made, flag if begun else "")]
+        result = _assigned(node, [*changed], call, always=True)
+        return [*before, turn, result, *self._otherwise(node, made, flag)]
+
+    def _turn(
+        self, node: ast.For | ast.While, body: list[ast.stmt], items: Sequence[str] = ()
+    ) -> tuple[ast.FunctionDef, dict[str, bool], list[ast.stmt], str]:
+        """A loop's body as a function of its items and of the names that it changes; these, and whether it assigns them anew;
+        what is to stand before the loop, and the flag that says whether a `break` has ended it, if it has one.
+        """
+        changed = changed_names(node.body)
+        self.made += 1
+        name, flag, before = f"__turn_{self.made}", f"ended_{self.made}", list[ast.stmt]()
+        if next(_jumps(node.body, ast.Break), None) is not None:
+            changed[flag] = True
+            before, body = self._ended_by_flag(node, body, flag)
+        elif self._may_jump(*node.body):
+            body = self._without_jumps(node, body, flag)
+        turn = self._function(node, name, _arguments([*items, *changed]), body, _names(changed))
+        return turn, changed, before, flag if before else ""
 
     def _otherwise(
         self, node: ast.For | ast.While, made: ast.For | ast.While, flag: str
@@ -727,25 +728,24 @@ class _Rewriter:
         return self._choice(node, self._unset(_target(node), flag), made.orelse, [])
 
     def _ended_by_flag(
-        self,
-        node: ast.For | ast.While,
-        shown: ast.AST,
-        statements: list[ast.stmt],
-        flag: str,
+        self, node: ast.For | ast.While, statements: list[ast.stmt], flag: str
     ) -> tuple[list[ast.stmt], list[ast.stmt]]:
         """A loop's body with a flag in the place of its `break`s; and what is to stand before the loop."""
         begun: list[ast.stmt] = [_assigned(node, [flag], ast.Constant(0.0))]
-        going = self._unset(shown, flag)
+        going = self._unset(_target(node), flag)
         return begun, self._choice(node, going, self._without_jumps(node, statements, flag), [])
 
     def _unset(self, shown: ast.AST, flag: str) -> ast.Call:
         """Whether no `break` has set a flag."""
         return self.call(shown, "compare", _strings(["=="]), _name(flag), ast.Constant(0))
 
-    def visit_While(self, node: ast.While) -> None:
+    def _check_returns(self, node: ast.For | ast.While, keyword: str) -> None:
         for found in _within(node.body, ast.Return):
-            message = "`return` inside a `while` makes its count depend on what it finds"
+            message = f"`return` inside a `{keyword}` makes its count depend on what it finds"
             raise self.refuse(found, message, "set a name, and `break`: `found = x[i]`")
+
+    def visit_While(self, node: ast.While) -> None:
+        self._check_returns(node, "while")
         endless = isinstance(node.test, ast.Constant) and node.test.value in (True, 1)
         if endless and self._at_most(node) is None and not any(map(_counted(node), _limits(node))):
             message = "nothing says how often this `while` loop runs at most"
@@ -757,33 +757,20 @@ class _Rewriter:
 
     def leave_While(self, node: ast.While, made: ast.While) -> list[ast.stmt]:
         self.around -= 1
-        changed = changed_names(node.body)
-        self.made += 1
-        name = f"__turn_{self.made}"
-        body = made.body
-        before: list[ast.stmt] = []
-        ends = next(_jumps(node.body, ast.Break), None) is not None
-        flag = f"ended_{self.made}"
-        if ends:
-            changed[flag] = True
-            before, body = self._ended_by_flag(node, node.test, body, flag)
-        elif self._may_jump(*node.body):
-            body = self._without_jumps(node, body, flag)
-        names = list(changed)
-        turn = self._function(node, name, _arguments(names), body, _names(names))
+        turn, changed, before, flag = self._turn(node, made.body)
         call = self.call(
             node.test,
             "repeat_while",
-            _strings(names),
+            _strings(changed),
             _tuple(map(ast.Constant, changed.values())),
-            _lambda(names, made.test),
-            self._begun(node, names),
-            _name(name),
+            _lambda(changed, made.test),
+            self._begun(node, changed),
+            _name(turn.name),
             self._bound_of(node),
-            ast.Constant(ends),
+            ast.Constant(bool(flag)),
         )
-        result = _assigned(node, names, call, always=True)
-        return [*before, turn, result, *self._otherwise(node, made, flag if ends else "")]
+        result = _assigned(node, [*changed], call, always=True)
+        return [*before, turn, result, *self._otherwise(node, made, flag)]
 
     def _bound_of(self, node: ast.While) -> ast.expr:
         """How often a `while` runs at most: `("k", limit, 1)` of `while p and k <= limit:` with `k += 1`, or of
@@ -1037,8 +1024,9 @@ class _Rewriter:
         if inner:
             body = self._loop(method, node, inner, body)
         for condition in reversed(loop.ifs):
-            given = "given" if method == "sum" else f"given_{method}"
-            body = self.call(node, given, condition, _lambda([], body))
+            if method == "all":
+                condition = self.call(node, "negated", condition)
+            body = self.call(node, GIVEN[method], condition, _lambda([], body))
         turn = _lambda(_flat(loop.target), body)
         return self.call(node, method, _pattern(loop.target), loop.iter, turn)
 
@@ -1110,6 +1098,8 @@ class _Rewriter:
         return self.call(node, "array", made)
 
 
+#: What an `if` of a comprehension is: of a sum, of `any` and of `all`.
+GIVEN = {"sum": "given", "any": "and_then", "all": "or_else"}
 _HAVE_TYPE_PARAMETERS = "type_params" in ast.FunctionDef._fields
 
 

@@ -660,7 +660,7 @@ class Loops(Integers):
     def any(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
         """`any(body(…) for pattern in bounds)`: `∃`, of a condition that indices decide; of one that data decide as `np.any`."""
         self.at(k)
-        loop = self._with_tests(Loop(k, pattern, bounds, body), self.given_any)
+        loop = self._with_tests(Loop(k, pattern, bounds, body), self.and_then)
         if (turns := self.fixed_iterations(loop.pattern, loop.bounds)) is not None:
             return reduce(self._either_of, [loop.body(*items) for items in turns], False)
         index, size, item, within = self.turn(loop, ragged=True)
@@ -671,20 +671,10 @@ class Loops(Integers):
             term = guarded(within, lets(scope.bindings, holds.term))
         return as_truth(self.folded("any", as_truth(Value(self, Gen(index, size, term)))))
 
-    def given_any(self, k: int, condition: Any, body: Callable[[], Any]) -> Any:
-        """A comprehension's `if` in `any`: `condition ∧ body()`."""
-        self.at(k)
-        return self._both(condition, body())
-
     def all(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
         """`∀` is `¬∃¬`."""
         none = self.any(k, pattern, bounds, lambda *names: self.negated(k, body(*names)))
         return self.negated(k, none)
-
-    def given_all(self, k: int, condition: Any, body: Callable[[], Any]) -> Any:
-        """A comprehension's `if` in `all`: `¬condition ∨ body()`."""
-        self.at(k)
-        return self._either_of(self.negated(k, condition), body())
 
 
 def flat(pattern: Pattern) -> list[str]:
