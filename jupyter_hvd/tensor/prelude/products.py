@@ -9,6 +9,23 @@ from .axes import axes_of, named_axes
 from .definitions import Array, array, numpy
 
 
+@numpy.matmul
+def matmul(a: Array, b: Array):
+    """The last axis of a with the last but one of b; axes before these broadcast."""
+    if not a.ndim or not b.ndim:
+        raise TensorError("`@` takes arrays, not a scalar", "write `*`")
+    left, right = "...ij" if a.ndim > 1 else "j", "...jk" if b.ndim > 1 else "j"
+    return np.einsum(f"{left},{right}->...{left[3:4]}{right[4:]}", a, b)
+
+
+@array.dot
+def dot(a: Array, b: Array):
+    """The last axis of a with the last but one of b."""
+    if not a.ndim or not b.ndim:
+        return a * b
+    return np.tensordot(a, b, (-1, -2 if b.ndim > 1 else -1))
+
+
 @numpy.vdot
 def vdot(a: Array, b: Array):
     return np.dot(np.ravel(a), np.ravel(b))

@@ -53,66 +53,12 @@ def _letters(k: int, start: str = "a") -> list[str]:
     return [chr(ord(start) + j) for j in range(k)]
 
 
-@form("matmul")
-def matmul(t: Any, a: Any, b: Any) -> Any:
-    """`A @ B`: the last axis of A with the last but one of B; axes before these broadcast."""
-    a, b = t.whole(a), t.whole(b)
-    m, n = len(t.dims(a)), len(t.dims(b))
-    if not m or not n:
-        raise t.error("`@` takes arrays, not a scalar", "write `*`")
-    if m <= 2 and n <= 2:
-        left, right = ["i", "k"][2 - m :], ["k", "j"][:n]
-        if m == 1:
-            left = ["k"]
-        return contracted(t, (left, right), [x for x in (*left, *right) if x != "k"], (a, b))
-    lead = _letters(max(m, n) - 2, "p")
-    outer = t.broadcast_dims([t.dims(a)[:-2], t.dims(b)[:-2]])
-    a, b = (_stretched(t, x, outer) for x in (a, b))
-    left = [
-        *(lead[len(lead) - (len(t.dims(a)) - 2) :] if m > 1 else []),
-        *(["i", "k"] if m > 1 else ["k"]),
-    ]
-    right = [
-        *(lead[len(lead) - (len(t.dims(b)) - 2) :] if n > 1 else []),
-        *(["k", "j"] if n > 1 else ["k"]),
-    ]
-    out = [*lead, *(["i"] if m > 1 else []), *(["j"] if n > 1 else [])]
-    return contracted(t, (left, right), out, (a, b))
-
-
-def _stretched(t: Any, x: Any, outer: Sequence[Affine]) -> Any:
-    """x with its leading axes of size 1 as long as `outer`'s."""
-    dims = t.dims(x)
-    if len(dims) <= 2:
-        return x
-    own = dims[:-2]
-    wanted = (*outer[len(outer) - len(own) :], *dims[-2:])
-    return _repeated(t, x, wanted)
-
-
 def _repeated(t: Any, x: Any, wanted: Sequence[Affine]) -> Any:
     """x with its axes of size 1 as long as they are wanted."""
     if tuple(wanted) == t.dims(x):
         return x
     x = t.once(x)
     return t.build(wanted, lambda *at: t._aligned(x, at), x)
-
-
-@form("dot", method=True)
-def dot(t: Any, a: Any, b: Any) -> Any:
-    """`sum(a[i]*b[i])`; of more dimensions, the last axis of a with the last but one of b."""
-    b = t.whole(b)
-    return _summed_along(t, t.whole(a), b, -2 if len(t.dims(b)) > 1 else -1)
-
-
-def _summed_along(t: Any, a: Any, b: Any, axis: int) -> Any:
-    """The product summed along the last axis of a and this one of b; of numbers, the product."""
-    m, n = len(t.dims(a)), len(t.dims(b))
-    if not m or not n:
-        return t.computed("*", a, b)
-    left, right = _letters(m), _letters(n, "p")
-    right[axis] = left[-1]
-    return contracted(t, (left, right), [x for x in (*left, *right) if x != left[-1]], (a, b))
 
 
 @form("tensordot")

@@ -196,34 +196,25 @@ def _refuse_varying(t: Any, size: Affine) -> None:
         t.number(size)
 
 
-@form("max", "amax", method=True)
-def max_(
-    t: Any,
-    x: Any,
-    axis: Any = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
-) -> Any:
-    """The largest entry; equal entries share the derivative equally."""
-    x = _beside_initial(t, x, axis, initial, where, -math.inf)
-    made = _shared(t, x, axis, keepdims, largest, "maximum")
-    return made if initial is None else t.mapped("maximum", made, initial)
+def _reducing(extreme: Callable[..., Any], function: str, end: float) -> Callable[..., Any]:
+    def build(
+        t: Any,
+        x: Any,
+        axis: Any = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Any:
+        x = _beside_initial(t, x, axis, initial, where, end)
+        made = _shared(t, x, axis, keepdims, extreme, function)
+        return made if initial is None else t.mapped(function, made, initial)
+
+    build.__doc__ = f"The {extreme.__name__} entry; equal entries share the derivative equally."
+    return build
 
 
-@form("min", "amin", method=True)
-def min_(
-    t: Any,
-    x: Any,
-    axis: Any = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
-) -> Any:
-    """The smallest entry; equal entries share the derivative equally."""
-    x = _beside_initial(t, x, axis, initial, where, math.inf)
-    made = _shared(t, x, axis, keepdims, smallest, "minimum")
-    return made if initial is None else t.mapped("minimum", made, initial)
+form("max", "amax", method=True)(_reducing(largest, "maximum", -math.inf))
+form("min", "amin", method=True)(_reducing(smallest, "minimum", math.inf))
 
 
 def _beside_initial(t: Any, x: Any, axis: Any, initial: Any, where: Any, end: float) -> Any:
