@@ -52,16 +52,9 @@ def _part(t: Any, x: Any, rows: tuple[Any, Any], columns: tuple[Any, Any]) -> An
     return t.build(dims, lambda *at: t.read(x, *at[:-2], at[-2] + top, at[-1] + left), x)
 
 
-def _row(t: Any, x: Any, number: Any) -> Any:
-    """A row of a matrix."""
-    batch, columns = t.dims(x)[:-2], t.dims(x)[-1]
-    return t.build((*batch, columns), lambda *at: t.read(x, *at[:-1], Affine.of(number), at[-1]), x)
-
-
 def _transposed(t: Any, x: Any) -> Any:
     """Each matrix with its axes exchanged."""
-    *batch, rows, columns = t.dims(x)
-    return t.build((*batch, columns, rows), lambda *at: t.read(x, *at[:-2], at[-1], at[-2]), x)
+    return build(t, "swapaxes", x, -1, -2)
 
 
 def _columns(t: Any, a: Any, b: Any) -> Any:
@@ -82,9 +75,7 @@ def _columns(t: Any, a: Any, b: Any) -> Any:
 
 def _as_given(t: Any, x: Any, b: Any) -> Any:
     """The solutions in the shape of the right-hand sides."""
-    if len(t.dims(t.whole(b))) > 1:
-        return x
-    return t.build(t.dims(x)[:-1], lambda *at: t.read(x, *at, Affine.of(0)), x)
+    return x if len(t.dims(t.whole(b))) > 1 else t.subscript(x, (..., 0))
 
 
 @form("solve")
@@ -219,7 +210,7 @@ def eigh(t: Any, a: Any, UPLO: str = "L") -> Any:  # noqa: N803
     a = _square(t, a)
     n = t.dims(a)[-1]
     packed = applied(t, EIGH, a)
-    return _row(t, packed, 0), _part(t, packed, (1, n + 1), (0, n))
+    return t.subscript(packed, (..., 0, slice(None))), _part(t, packed, (1, n + 1), (0, n))
 
 
 @form("eigvalsh")
@@ -237,7 +228,7 @@ def svd(t: Any, a: Any, full_matrices: bool = True, compute_uv: bool = True) -> 
         rows, n = map(Affine.of, _numbers(t, a))
     packed = applied(t, SVD, a)
     k = t.dims(packed)[-1]
-    values = _row(t, packed, rows)
+    values = t.subscript(packed, (..., t.index(rows), slice(None)))
     if not compute_uv:
         return values
     u = _part(t, packed, (0, rows), (0, k))
