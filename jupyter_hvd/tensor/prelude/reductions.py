@@ -238,11 +238,12 @@ def histogram(a: Array, bins=10, range=None, weights: Array = None):  # noqa: A0
             raise TensorError(
                 "the ends of the bins are data", "`range=(low, high)`, or the ends themselves"
             )
-        low, high = range
-        bins = low + (high - low) / bins * np.arange(bins + 1, like=a)
-    x = np.ravel(a)
-    below = np.concatenate([x < bins[1:-1, None], x <= bins[-1:, None]])
-    inside = (bins[:-1, None] <= x) * below
+        first, end = range
+        bins = first + (end - first) / bins * np.arange(bins + 1, like=a)
+    x, low, high = np.ravel(a), bins[:-1, None], bins[1:, None]
+    last = bins.shape[0] - 2
+    is_inner = np.arange(last + 1, like=a)[:, None] < last
+    inside = (low <= x) * np.where(is_inner, x < high, x <= high)
     return np.sum(inside if weights is None else np.where(inside, np.ravel(weights), 0), 1), bins
 
 

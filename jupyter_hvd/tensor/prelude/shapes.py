@@ -14,7 +14,7 @@ def squeeze(a: Array, axis=None):
     gone = one if axis is None else axes_of(a.ndim, axis)
     if any(int(a.shape[k]) != 1 for k in gone):
         raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
-    return a[tuple(0 if k in gone else slice(None) for k in range(a.ndim))] if gone else a
+    return np.reshape(a, [n for k, n in enumerate(a.shape) if k not in gone])
 
 
 @numpy.expand_dims
@@ -24,7 +24,8 @@ def expand_dims(a: Array, axis):
     new = {*named_axes(a.ndim + len(named), named)}
     if len(new) < len(named):
         raise ValueError("repeated axis")
-    return a[tuple(None if k in new else slice(None) for k in range(a.ndim + len(new)))]
+    sizes = iter(a.shape)
+    return np.reshape(a, [1 if k in new else next(sizes) for k in range(a.ndim + len(new))])
 
 
 @numpy.flip

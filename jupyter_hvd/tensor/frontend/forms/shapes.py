@@ -56,7 +56,7 @@ def reshape(t: Any, x: Any, *shape: Any, order: str = "C") -> Any:
     """Entry k of the flattened array at place k of the new shape; with `order="F"` by columns, as of what is transposed."""
     if shape and isinstance(shape[-1], str):
         shape, order = shape[:-1], shape[-1]
-    x = t.once(t.whole(x))
+    x = t.whole(x)
     dims = t.dims(x)
     if len(shape) == 1 and isinstance(shape[0], tuple | list):
         shape = tuple(shape[0])
@@ -68,6 +68,8 @@ def reshape(t: Any, x: Any, *shape: Any, order: str = "C") -> Any:
     kept = [n for n in dims if n != ONE]
     if None not in wanted and [n for n in wanted if n != ONE] == kept:
         # Axes of size 1 come and go.
+        x = t.plainly(x)
+
         def moved(*at: Affine) -> Any:
             inner = iter(a for a, n in zip(at, wanted, strict=True) if n != ONE)
             return t.read(x, *(ZERO if n == ONE else next(inner) for n in dims))
@@ -80,7 +82,7 @@ def reshape(t: Any, x: Any, *shape: Any, order: str = "C") -> Any:
     numbers = [whole // rest if n < 0 and rest else n for n in known]
     if min(numbers, default=0) < 0 or _multiplied(numbers) != whole:
         raise t.error(f"{whole} entries do not fit into the shape {tuple(shape)}")
-    return _regrouped(t, x, sizes, numbers)
+    return _regrouped(t, t.once(x), sizes, numbers)
 
 
 def _by_columns(t: Any, order: str) -> bool:
