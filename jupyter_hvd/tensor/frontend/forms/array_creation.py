@@ -110,7 +110,7 @@ def grid(t: Any, ranges: Any, sparse: bool) -> Any:
             t.subscript(x, (*[None] * k, slice(None), *[None] * (count - 1 - k)))
             for k, x in enumerate(each)
         )
-    made = t.stacked(list(meshgrid(t, *each, indexing="ij")), 0)
+    made = build(t, "stack", list(meshgrid(t, *each, indexing="ij")), 0)
     whole = all(numbers_of(x) == "int" for x in each)
     return t.of_numbers(made, "int") if whole else made
 

@@ -168,7 +168,7 @@ def take_along_axis(t: Any, arr: Any, indices: Any, axis: Any = -1) -> Any:
             "`take_along_axis` takes an index array with the same number of dimensions",
             "pass integers: `np.take_along_axis(x, labels[:, None], axis=1)`",
         )
-    along = (t.along_axis(t.every_place(n), j, len(dims)) for j, n in enumerate(dims))
+    along = (t.along_axis(build(t, "arange", t.index(n)), j, len(dims)) for j, n in enumerate(dims))
     return t.subscript(x, tuple(indices if j == k else place for j, place in enumerate(along)))
 
 

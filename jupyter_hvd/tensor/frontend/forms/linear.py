@@ -119,7 +119,7 @@ def lstsq(t: Any, a: Any, b: Any, rcond: Any = None) -> Any:
             "`lstsq` with fewer rows than columns has many solutions", "`a.T @ solve(a @ a.T, b)`"
         )
     q, r = _tall_qr(t, a)
-    right = t.once(t.matmul(_transposed(t, q), _columns(t, a, b)), "b")
+    right = t.once(build(t, "matmul", _transposed(t, q), _columns(t, a, b)), "b")
     x = _as_given(t, applied(t, SOLVE_UPPER, r, right), b)
     return (x, *(t.barred("`lstsq` returns only the solution here") for _ in range(3)))
 
@@ -152,7 +152,7 @@ def qr(t: Any, a: Any, mode: str = "reduced") -> Any:
     else:
         q, r = _tall_qr(t, t.named(_part(t, a, (0, rows), (0, rows)), "a"))
         rest = _part(t, a, (0, rows), (rows, n))
-        r = build(t, "concatenate", [r, t.matmul(_transposed(t, q), rest)], -1)
+        r = build(t, "concatenate", [r, build(t, "matmul", _transposed(t, q), rest)], -1)
     return r if mode == "r" else (q, r)
 
 
@@ -255,7 +255,7 @@ def pinv(t: Any, a: Any, rcond: float = 1e-15) -> Any:
     s = t.named(s, "s")
     large = t._compare(">", s, t.computed("*", rcond, build(t, "max", s)))
     inverse = t.chosen(large, t.computed("/", 1.0, t.chosen(large, s, 1.0)), 0.0)
-    return t.matmul(t.computed("*", _transposed(t, v), inverse), _transposed(t, u))
+    return build(t, "matmul", t.computed("*", _transposed(t, v), inverse), _transposed(t, u))
 
 
 @form("expm")
@@ -274,9 +274,9 @@ def matrix_power(t: Any, a: Any, n: Any) -> Any:
     made = None
     while n:
         if n % 2:
-            made = a if made is None else t.once(t.matmul(made, a), "power")
+            made = a if made is None else t.once(build(t, "matmul", made, a), "power")
         n //= 2
-        a = t.once(t.matmul(a, a), "square") if n else a
+        a = t.once(build(t, "matmul", a, a), "square") if n else a
     return build(t, "eye", size) if made is None else made
 
 
@@ -285,7 +285,7 @@ def multi_dot(t: Any, arrays: Any) -> Any:
     """`a @ b @ …`, from the left."""
     first, *rest = t.several(arrays)
     for x in rest:
-        first = t.once(t.matmul(first, x))
+        first = t.once(build(t, "matmul", first, x))
     return first
 
 

@@ -36,7 +36,6 @@ class Arithmetic(Loops):
     # What classes that extend this one define
     joined_lists: Callable[[Any, Any], Any]
     repeated_list: Callable[[Any, Any], Any]
-    matmul: Callable[[Any, Any], Value]
 
     def minus(self, k: int, value: Any) -> Any:
         """`-x`: of a number, an index or, entry by entry, an array."""
@@ -101,7 +100,7 @@ class Arithmetic(Loops):
                 "write `p | q`, or make numbers of them: `1.0 * p + 1.0 * q`",
             )
         if op == "@":
-            return self.matmul(left, right)
+            return self.built("matmul", left, right)
         made = self.computed(op, left, right)
         whole = op in ("+", "-", "*", "%", "//") and (
             op not in ("%", "//") or "bool" not in numbers

@@ -232,9 +232,6 @@ class Tracer(Selections):
         """What the form of that name makes."""
         return forms.build(self, name, *arguments, **named)
 
-    def stacked(self, arrays: list[Any], axis: int) -> Any:
-        return forms.build(self, "stack", arrays, axis)
-
     def prefixes(self, value: Any, axis: Any, combine: Callable[[Any, Any], Any]) -> Any:
         """What an operation makes of each prefix along an axis."""
         return forms.prefixes(self, value, axis, combine)
@@ -435,9 +432,6 @@ class Tracer(Selections):
 
     # Whole arrays
 
-    def matmul(self, left: Any, right: Any) -> Value:
-        return cast("Value", forms.build(self, "matmul", left, right))
-
     def side_by_side(self, maker: Any, places: tuple[Any, ...]) -> Any:
         if any(isinstance(place, slice | str) for place in places):
             raise self.error("ranges in these brackets", "write `np.arange`, `np.linspace`")
@@ -445,9 +439,6 @@ class Tracer(Selections):
         if name == "hstack" and any(len(self.dims(self.whole(p))) > 1 for p in places):
             name = "vstack"
         return self.no_list(forms.build(self, name, list(places)))
-
-    def every_place(self, size: Affine) -> Any:
-        return forms.build(self, "arange", Index(self, size))
 
     def grid(self, sparse: bool, places: tuple[Any, ...]) -> Any:
         return forms.grid(self, places if len(places) > 1 else places[0], sparse)
@@ -506,10 +497,6 @@ class Tracer(Selections):
     def _entries(value: Any) -> list[Any] | None:
         """The entries of a list that is written out."""
         return value.written if isinstance(value, Value) else list(value)
-
-    def folded(self, name: str, array: Value) -> Value:
-        """A form that reduces an array, by name: `prod`."""
-        return cast("Value", forms.build(self, name, array))
 
     def structured(self, value: Value) -> Any:
         """A tuple's parts, in the list, dictionary or tuple that its user knows."""

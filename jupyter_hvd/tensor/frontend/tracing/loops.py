@@ -93,7 +93,6 @@ class Loops(Integers):
     entry_at: Callable[[Any, Affine], Any]
     written_out: Callable[[list[Any]], Any]
     computed: Callable[[str, Any, Any], Value]
-    folded: Callable[[str, Value], Value]
 
     def each(self, k: int, value: Any) -> Iteration:
         """What a loop over a value runs over."""
@@ -669,7 +668,7 @@ class Loops(Integers):
             if not self._on_data(holds):
                 return Condition(self, exists(index, size, conj(within, self.condition(holds))))
             term = guarded(within, lets(scope.bindings, holds.term))
-        return as_truth(self.folded("any", as_truth(Value(self, Gen(index, size, term)))))
+        return as_truth(self.built("any", as_truth(Value(self, Gen(index, size, term)))))
 
     def all(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
         """`∀` is `¬∃¬`."""

@@ -71,6 +71,7 @@ class Packing:
     # What classes that extend this one define
     holds_here: Callable[[Predicate], bool]
     attribute: Callable[[Any, str], Any]
+    built: Callable[..., Any]
     several: Callable[[Any], list[Any]]
     pack_container: Callable[[dict[str, Any] | list[Any]], tuple[Term, Layout]]
     looked_up: Callable[[str, tuple[Affine, ...], Affine], Index]

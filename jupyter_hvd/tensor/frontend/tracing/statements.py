@@ -103,7 +103,6 @@ class Statements(Recurrences):
     # What classes that extend this one define
     flattened: Callable[[Any, list[Any]], Callable[[Iterator[Any]], Any]]
     in_order_of_size: Callable[..., Any]
-    every_place: Callable[[Affine], Any]
     in_slice: Callable[[slice, Affine], Value]
 
     def __init__(self) -> None:
@@ -689,7 +688,7 @@ class Statements(Recurrences):
                 if p != TRUE:
                     factor = self.chosen(self.truth_of(p), factor, 1)
                 array = Value(self, Gen(index, size, factor.term))
-                total = self.folded("prod", array)
+                total = self.built("prod", array)
                 return self._augmented("*", start, total, c.name, change.anew)
         return self._filled(c, start, change, index, size, p)
 
@@ -1091,7 +1090,7 @@ class Statements(Recurrences):
             root = root.start
         if how == "fill_diagonal":
             n, *others = self.dims(self.whole(root))
-            along = self.every_place(reduce(self.same, others, n))
+            along = self.built("arange", Index(self, reduce(self.same, others, n)))
             return self.store(k, "", name, target, (along,) * (1 + len(others)), value)
         places = where[0] if isinstance(where[0], tuple) else tuple(where)
         op = "+" if how == "add" else "-"

@@ -154,7 +154,6 @@ class Subscripts(Places):
     """`x[1:-1]`, `A[:, 0]`, `A[:, None]`, `x[src]`, `x.at[i].add(v)`."""
 
     # What classes that extend this one define
-    stacked: Callable[[list[Any], int], Any]
     written_out: Callable[[list[Any]], Any]
 
     def cut(self, *parts: Any) -> slice:
@@ -309,7 +308,7 @@ class Subscripts(Places):
             self.subscript(value, tuple(at(p, j) for p in spelt))
             for j in range(self.number(dims[axis]))
         ]
-        return self.stacked(rows, _lead(places, spelt) + axis)
+        return self.built("stack", rows, _lead(places, spelt) + axis)
 
     def along_axis(self, place: Any, axis: int, rank: int) -> Indices:
         """An array of integers along one of so many axes, to stand beside others: `np.arange(n)[:, None]`, `np.ix_`."""
