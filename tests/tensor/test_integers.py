@@ -522,3 +522,12 @@ def test_data_from_outside_that_change_their_shape():
     with pytest.raises(TensorError, match="do not go together"):
         f(X)
     TABLE = np.arange(6.0)
+
+
+def test_index_arrays_are_compared_with_numbers_of_every_kind():
+    @tensor
+    def f(x, src, dst):
+        return np.sum((src == x[1]) * x) + 10 * np.sum((src != 1.0 * dst) * x)
+
+    x, src, dst = np.array([3.0, 2.0, -1.0]), np.array([2, 0, 2]), np.array([2, 1, 1])
+    assert f(x, src, dst) == f.python(x, src, dst) == 12

@@ -224,3 +224,20 @@ def test_polygamma_takes_its_order_as_a_constant():
         return jax.scipy.special.polygamma(5, x)
 
     np.testing.assert_allclose(tensor(fifth)(2.0), jax.scipy.special.polygamma(5, 2.0))
+
+
+def chosen_of_two_arrays(x):
+    return jnp.sum(jnp.where(x > 0, jnp.log(x), 0))
+
+
+def chosen_by_an_if(x):
+    return sum(np.log(v) if v > 0 else 0 for v in x)
+
+
+def test_where_has_the_gradient_that_jax_has_and_an_if_none_of_the_other_branch():
+    """As docs/writing.md says of `np.where(x > 0, np.log(x), 0)`."""
+    x = np.array([0.0, 0.5, 2.0])
+    gradient = tensor(chosen_of_two_arrays).grad("x")(x)
+    np.testing.assert_allclose(gradient, jax.grad(chosen_of_two_arrays)(x))
+    assert np.isnan(gradient[0])
+    np.testing.assert_allclose(tensor(chosen_by_an_if).grad("x")(x), [0, 2, 0.5])
