@@ -45,7 +45,7 @@ REFUSED = [
         "in place",
         "np.maximum",
     ),
-    ("return np.sum(«np.expand_dims(x, (0, 0))»)", (X,), "twice", ""),
+    ("return np.sum(«np.expand_dims(x, (0, 0))»)", (X,), "repeated axis", ""),
     ("return x[«i*i»]", (X,), "not defined", ""),
     ("return sum(«x[i * i]» for i in range(len(x)))", (X,), "", ""),
     ("return sum(«x[x[i]]» for i in range(2))", (X,), "affine", "index array"),
@@ -66,7 +66,7 @@ REFUSED = [
     ("return «np.linalg.eig(x)»", (X,), "not in the tensor language", "complex"),
     ("return «np.linalg.norm(x, 3)»", (A,), "Invalid norm order for matrices", ""),
     ("return «np.bincount(np.argsort(x))»", (X,), "data", "minlength"),
-    ("return «np.quantile(x, 2.0)»", (X,), "from 0 to 1", ""),
+    ("return «np.quantile(x, 2.0)»", (X,), "in the range [0, 1]", ""),
     ("return «np.unique(x)»", (X,), "data decide", "size=k"),
     ("return «np.nonzero(x)»", (X,), "data decide", "index array"),
     (

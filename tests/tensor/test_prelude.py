@@ -29,6 +29,10 @@ AXES = st.sampled_from([None, 0, 1, -1, -2, (0, 1)])
 #: What parameters that are no arrays may be, by their names; those that are not here keep their defaults.
 CHOICES: dict[str, st.SearchStrategy[Any]] = {
     "axis": AXES,
+    "bins": st.sampled_from([1, 3, [-0.5, 0.0, 1.0]]),
+    "indices": st.sampled_from([0, -1, [1, 0, 1]]),
+    "q": st.sampled_from([0.0, 0.3, 0.5, 1, [0.25, 0.6]]),
+    "range": st.sampled_from([(-1.0, 1.0), (0.25, 3.0)]),
     **dict.fromkeys(("axis1", "axis2", "source", "destination"), st.sampled_from([0, 1, -1])),
     **dict.fromkeys(("keepdims", "increasing", "rowvar", "bias", "approximate"), st.booleans()),
     **dict.fromkeys(("k", "offset"), st.integers(-2, 2)),
