@@ -247,3 +247,14 @@ def test_refusals_have_numpys_reason_at_the_users_line(call: str, reason: str) -
     with pytest.raises(TensorError, match=reason) as error:
         tensor(written(call, ["x"])).interpret(np.arange(4.0))
     assert error.value.place.text.strip() == f"return {call}"
+
+
+def test_a_definition_of_what_a_loop_carries_leaves_the_refusal_to_the_loop() -> None:
+    @tensor
+    def f(x, A, y):
+        for v in y:
+            x = A @ x + v
+        return x
+
+    x, A, y = np.array([1.0, 2.0, 3.0]), np.eye(3) * 0.5, np.arange(40.0)
+    np.testing.assert_allclose(f.interpret(x, A, y), f.python(x, A, y))

@@ -26,7 +26,7 @@ from ..language.errors import TensorError
 from ..language.types import dimensions
 from ..prelude.definitions import Definition
 from .operands import let, unwrapped, wrapped
-from .tracers import Condition, Index, Value
+from .tracers import Condition, Index, UnreadableValue, Value
 
 
 @dataclass(frozen=True)
@@ -179,9 +179,11 @@ SIZE = 3  # of an axis whose size is not known
 def refusal_of_numpy(
     definition: Definition, arguments: Sequence[Any], named: Mapping[str, Any]
 ) -> str | None:
-    """NumPy's reason not to take arguments of these shapes; None where it takes them, or is not there to ask."""
+    """NumPy's reason not to take arguments of these shapes; None where it takes them, is not there to ask, or one cannot be read:
+    of what a loop changes the loop must know.
+    """
     module, *path = definition.path
-    if module != "numpy":
+    if module != "numpy" or _is_unreadable([*arguments, *named.values()]):
         return None
     try:
         function: Any = functools.reduce(getattr, path, np)
@@ -195,6 +197,12 @@ def refusal_of_numpy(
     except (TypeError, ValueError, IndexError) as error:
         return str(error).splitlines()[0]
     return None
+
+
+def _is_unreadable(value: Any) -> bool:
+    if isinstance(value, tuple | list):
+        return any(map(_is_unreadable, value))
+    return isinstance(value, UnreadableValue)
 
 
 def _sample(value: Any) -> Any:
