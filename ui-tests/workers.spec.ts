@@ -45,9 +45,7 @@ test(
     );
     await expect(rows.nth(2)).toContainText(/\d+ MB/);
     await expect(panel.getByRole('status').first()).toHaveText('In[2] runs.');
-    await expect(panel.getByText('Rank 0 waits for rank 1.')).toBeVisible(
-      patient
-    );
+    await expect(panel.getByText('Rank 0 waits for rank 1.')).toBeVisible(patient);
     const table = panel.locator('table.jp-hvd-variables');
     await expect(table).toContainText(
       'differs from rank 0: [2, 1]: 7.0 instead of 0.0, largest difference 7, 1 of 6 entries'
