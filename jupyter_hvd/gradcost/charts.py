@@ -53,7 +53,7 @@ def known_points(sizes: Sequence[int], values: Sequence[float | None]) -> Points
 
 
 def marks_of(points: Points, name: str, size: str, text: Format) -> tuple[Mark, ...]:
-    return tuple(Mark(p, translatable(f"{name}, {size} = {p[0]}: {text(p[1])}")) for p in points)
+    return tuple(Mark(p, f"{name}, {size} = {p[0]}: {text(p[1])}") for p in points)
 
 
 def curve_section(report: Report, curve: Curve) -> Section:
