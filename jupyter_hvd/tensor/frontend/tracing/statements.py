@@ -563,9 +563,14 @@ class Statements(Recurrences):
     def _as_one(self, loop: Loop, lasting: bool = False) -> tuple[Any, ...] | None:
         """A loop that only adds up, or one that carries values; None where it can be neither, or where a name that must be
         `lasting` would have no value after it.
+
+        Sums need no order, so they come first. A loop that has a list first carries it: of loops within one another that append
+        to it, the entries are then one array.
         """
-        ways = (self._added_up, True), (self.one_by_one, lasting), (self._added_up, lasting)
-        for trace, lasts in ways[: 2 if lasting else 3]:
+        ways = [(self.one_by_one, lasting), (self._added_up, lasting)]
+        if not any(isinstance(value, list) for value in loop.values):
+            ways = [(self._added_up, True), *ways[: 1 if lasting else 2]]
+        for trace, lasts in ways:
             before = self.so_far()
             with suppress(TensorError):
                 after = trace(loop)
