@@ -219,7 +219,7 @@ def draws_not_put_back(rank: int) -> Iterator[None]:
 
 @mutant
 def states_not_put_back(rank: int) -> Iterator[None]:
-    with mock.patch(f"{FOLDER}.row_check.Changed.restore_values", lambda self: None):
+    with mock.patch(f"{FOLDER}.row_check.StateChanges.restore_values", lambda self: None):
         yield
 
 
