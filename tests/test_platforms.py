@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -55,8 +56,8 @@ def run(cells: str) -> str:
 
 def test_gradient_costs_without_a_server():
     said = run(TENSOR)
-    assert "gradient cost of square by x at x_0 = 64" in said
-    assert "127 operations" in said
+    assert "Gradient cost of square by x at x_0 = 64" in said
+    assert re.search(r"Value +127 ", said)
 
 
 @pytest.mark.slow

@@ -53,13 +53,13 @@ class Adviser:
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
-        program = self.subject.instance.ssa
+        program = self.subject.instance.written
         return tuple(Candidate(self.subject, rewriting) for rewriting in find_rewritings(program))
 
     @cached_property
     def value(self) -> tuple[Formula, ...]:
         """What the value costs as it stands."""
-        return tuple(_program_costs(self.subject.instance.ssa))
+        return tuple(_program_costs(self.subject.instance.written))
 
     @cached_property
     def written(self) -> dict[tuple[str, int], tuple[Place, Formula]]:
@@ -121,7 +121,7 @@ def _cheaper_rewritings(adviser: Adviser, sizes: Sizes, locate: Locate) -> Itera
         if saves <= WORTH * (value + adjoint_now) or (kind, place) in told:
             continue
         told.add((kind, place))
-        first, program = candidate.rewriting.first, subject.instance.ssa
+        first, program = candidate.rewriting.first, subject.instance.written
         code = print_python(first, program, sizes, words(subject.instance.parameters))
         yield Advice(
             kind,

@@ -10,7 +10,7 @@ from .derivative.transforms import Pulled
 from .frontend.tracing.trace_result import Traced
 from .language.depth import deep_recursion
 from .language.provenance import Origin, carry_origins
-from .language.terms import Lambda
+from .language.terms import Lambda, Term
 from .language.types import Layout, Parameter, Type
 from .ssa.array_contraction import contract_arrays
 from .ssa.convert import to_ssa
@@ -80,11 +80,29 @@ class Instance:
         """The simplified Tensor SSA with the markers that direct differentiation."""
         if self.derived is not None:
             return self.derived
-        places = {term: Origin(place=place) for term, place in self.traced.places.items()}
-        with carry_origins(places):
-            program = simplify(to_ssa(normalize(self.traced.function.body)))
+        program = self.simplified
+        with carry_origins(self._origins()):
             fewer = drop_repeated_axes(program)
             return contract_arrays(program if fewer is program else simplify(fewer))
+
+    @cached_property
+    @deep_recursion()
+    def simplified(self) -> Program:
+        """The simplified Tensor SSA, with markers, whose arrays still have the axes along which their entries repeat."""
+        if self.derived is not None:
+            return self.derived
+        with carry_origins(self._origins()):
+            return simplify(to_ssa(normalize(self.traced.function.body)))
+
+    def _origins(self) -> dict[Term, Origin]:
+        """The place in the source of each term."""
+        return {term: Origin(place=place) for term, place in self.traced.places.items()}
+
+    @cached_property
+    @deep_recursion()
+    def written(self) -> Program:
+        """As `ssa`, with the loops as they are written: advice is about these."""
+        return resolve_markers(self.simplified)
 
     @cached_property
     @deep_recursion()
