@@ -12,6 +12,7 @@ from .launch.hosts import LaunchError
 from .launch.mpi import mpirun_version, require_mpi
 from .notebook.gpu_memory import VARIABLE, judge_gpus, parse_gpus, query_gpus
 from .package_versions import TENSORFLOW, version_of
+from .runtime.sharing.tested_versions import is_tested, list_tested
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,18 +53,27 @@ def _check_tensorflow() -> list[Finding]:
     found = version_of(*TENSORFLOW)
     if found is None:
         return [Finding("TensorFlow", "bad", "not installed: pip install tensorflow")]
+    return [Finding("TensorFlow", "good", found), _check_keras(found)]
+
+
+def _check_keras(tensorflow: str) -> Finding:
+    """Report whether ranks can compute with the Keras that a program gets in this environment."""
     keras = version_of("keras") or "none"
     legacy = os.environ.get("TF_USE_LEGACY_KERAS") in ("1", "True", "true")
-    findings = [Finding("TensorFlow", "good", found)]
     backend = os.environ.get("KERAS_BACKEND", "tensorflow")
     if not keras.startswith("2.") and legacy and (tf_keras := version_of("tf-keras")):
-        findings.append(Finding("Keras", "good", f"tf-keras {tf_keras} by TF_USE_LEGACY_KERAS"))
+        name, version, detail = "tf_keras", tf_keras, f"tf-keras {tf_keras} by TF_USE_LEGACY_KERAS"
     elif keras.startswith("2.") or backend == "tensorflow":
-        findings.append(Finding("Keras", "good", keras))
+        name, version, detail = "keras", keras, keras
     else:
         advice = "whose gradients Horovod cannot average: set KERAS_BACKEND=tensorflow"
-        findings.append(Finding("Keras", "bad", f"{keras}, computing with {backend}, {advice}"))
-    return findings
+        return Finding("Keras", "bad", f"{keras}, computing with {backend}, {advice}")
+    if not is_tested(tensorflow, name, version):
+        advice = (
+            f"ranks stop at their start with it on this TensorFlow: install one of {list_tested()}"
+        )
+        return Finding("Keras", "bad", f"{detail}; {advice}")
+    return Finding("Keras", "good", detail)
 
 
 def _check_horovod() -> Finding:

@@ -14,6 +14,8 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
+from jupyter_hvd import doctor
+
 PROGRAM = "import tensorflow as tf\n\nmodel = tf.keras.Sequential()\nmodel.compile('sgd')\nmodel.fit(x, y)\n"
 HOROVOD = "import horovod.tensorflow as hvd\n" + PROGRAM
 
@@ -337,3 +339,27 @@ def test_settings_that_take_long_to_read(
     (tmp_path / "pyproject.toml").write_text(text)
     done = hvd("convert", script, "--check")
     assert (done.returncode, reason in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("tensorflow", "name", "version", "tested"),
+    [
+        ("2.21.0", "keras", "3.15.1", True),
+        ("2.20.0", "keras", "3.12.0", False),
+        ("2.18.1", "tf_keras", "2.18.0", True),
+        ("2.18.1", "keras", "3.15.1", False),
+    ],
+)
+def test_doctor_knows_tested_pairs(
+    monkeypatch: pytest.MonkeyPatch, tensorflow: str, name: str, version: str, tested: bool
+) -> None:
+    """A Keras with which ranks would stop at their start is reported, with those that can be installed"""
+    monkeypatch.delenv("KERAS_BACKEND", raising=False)
+    monkeypatch.setenv("TF_USE_LEGACY_KERAS", str(int(name == "tf_keras")))
+    versions = {"keras": "3.15.1", "tf-keras": version} | (
+        {name: version} if name == "keras" else {}
+    )
+    monkeypatch.setattr(doctor, "version_of", lambda *names: versions.get(names[0], tensorflow))
+    _, keras = doctor._check_tensorflow()
+    assert keras.state == ("good" if tested else "bad")
+    assert tested or "install one of keras 3.15 with TensorFlow 2.21" in keras.detail

@@ -387,10 +387,10 @@ def test_what_holds() -> None:
 OBSERVED = """
 import sys
 import tensorflow as tf
-from jupyter_hvd.runtime.sharing import keras_versions
+from jupyter_hvd.runtime.sharing import tested_versions
 from jupyter_hvd.verify.exact.observer import HOOKS, Observer
 if sys.argv[1] == "untested":
-    keras_versions.TESTED = (("2.0", "keras", "2.0"),)
+    tested_versions.TESTED = (("2.0", "keras", "2.0"),)
 before = tf.GradientTape.gradient
 observer = Observer()
 observer.install()

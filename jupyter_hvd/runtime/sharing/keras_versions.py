@@ -17,14 +17,7 @@ from .. import scaling
 from ..observe import Function, observe, update_methods
 from . import batch_norm
 from .context import sharing
-
-#: TensorFlow's version, a Keras and its version, for all of which the programs of tests/exact give one process's numbers.
-TESTED = (
-    ("2.21", "keras", "3.15"),
-    ("2.15", "keras", "2.15"),
-    ("2.21", "tf_keras", "2.21"),
-    ("2.18", "tf_keras", "2.18"),
-)
+from .tested_versions import is_tested, list_tested
 
 
 class UntestedVersionError(RuntimeError):
@@ -425,25 +418,20 @@ def keras_of(module: Any) -> Keras:
 
 
 def require_version(name: str, version: str) -> None:
-    """
+    """Stop a program whose Keras has other private names than those that sharing was tested with.
+
     Args:
         name: of a Keras. version: its own.
 
     Raises:
         UntestedVersionError: sharing was not tested with it and this TensorFlow.
     """
-    if (minor_version(tf.__version__), name, minor_version(version)) in TESTED:
+    if is_tested(tf.__version__, name, version):
         return
-    tested = ", ".join(f"{kind} {v} with TensorFlow {t}" for t, kind, v in TESTED)
     raise UntestedVersionError(
-        f"jupyter_hvd: --batch global was not tested with {name} {version} on TensorFlow {tf.__version__}, so "
-        f"nothing runs. Install one of {tested}, or leave --batch global out."
+        f"jupyter_hvd was not tested with {name} {version} on TensorFlow {tf.__version__}, so nothing runs. "
+        f"Install one of {list_tested()}."
     )
-
-
-def minor_version(version: str) -> str:
-    """`2.15.1` as `2.15`."""
-    return ".".join(version.split(".")[:2])
 
 
 def raw_operations(module: str) -> Any:

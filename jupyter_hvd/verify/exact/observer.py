@@ -24,7 +24,7 @@ from .measures import Part, measure_parts, project_batch_rows
 from .records import KINDS, Event, Fit, Kind, Record, Site, Variable
 from .rounding import look_up_gradient, perturb_last_bits
 
-#: What is observed. All but the last two are public; all were tested with `keras_versions.TESTED`.
+#: What is observed. All but the last two are public; all were tested with `tested_versions.TESTED`.
 HOOKS = (
     "tf.GradientTape.gradient",
     "tf.GradientTape.jacobian",
