@@ -224,7 +224,7 @@ def page_of(rows: list[Row], turns: int) -> str:
             HEADER,
             *map(str, rows),
             "",
-            f"Off by {middle:.0%} in the middle, by {abs(worst.error):.0%} at worst "
+            f"The median error is {middle:.0%}, the largest {abs(worst.error):.0%} "
             f"({worst.model}, {worst.batch}, on {worst.ranks} ranks).",
         ]
     )
