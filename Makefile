@@ -130,7 +130,7 @@ test-thorough: env env-tf215 env-tf218
 test-distribute: env
 	$(BIN)/pytest -q --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests/distribute
 
-# The conversions of tests/programs as they come out now: read the diff before you commit it.
+# The conversions of tests/programs, and docs/coverage.md, as they come out now: read the diff before you commit it.
 accept: env
 	ACCEPT=1 $(BIN)/pytest -q tests/convert/test_expected.py
 

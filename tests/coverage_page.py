@@ -19,7 +19,7 @@ HEAD = (
     "They run the original in one process, and the conversion in one process that pretends to be two ranks and on two ranks.\n"
     "`make test` does so on TensorFlow 2.21 with Keras 3, except for programs that are variants of others.\n"
     "`make test-thorough` runs the variants, too, and all programs on 2.15 with Keras 2 and on 2.18 with `tf-keras`. A test\n"
-    "fails if the results differ. `UPDATE_COVERAGE=1 pytest tests/convert/test_expected.py` writes this page.\n\n"
+    "fails if the results differ. `make accept` writes this page.\n\n"
     "| program | what it shows | outcome | changed by |\n|---|---|---|---|\n"
 )
 
@@ -54,8 +54,8 @@ def refusal(conversion: Conversion) -> str | None:
 
 
 def assert_row_is_current(program: Program, conversion: Conversion) -> None:
-    """A program's row; with `UPDATE_COVERAGE=1` it is written first."""
+    """A program's row; with `ACCEPT=1`, as by `make accept`, it is written first."""
     written = row(program, conversion)
-    if os.environ.get("UPDATE_COVERAGE"):
+    if os.environ.get("ACCEPT"):
         write_row(program, written)
     assert rows_on_the_page()[program.name] == written
