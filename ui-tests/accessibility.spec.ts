@@ -53,46 +53,47 @@ test(
   }
 );
 
-test('the diff at 200 % zoom is one column, and nothing is cut off', async ({
-  page,
-  request
-}) => {
-  const lab = await Lab.open(page, request, 'axe-forced.ipynb', CLASSIFIER);
-  await lab.convert();
-  await lab.execute('application:toggle-left-area');
-  await page.emulateMedia({ forcedColors: 'active' });
-  const signs = (selector: string): Promise<string> =>
-    lab.diff
-      .locator(selector)
-      .first()
-      .evaluate(node => getComputedStyle(node, '::before').content);
-  await lab.cell(4);
-  expect(await signs('.cm-merge-b .cm-changedLineGutter'), 'additions').toBe('"+"');
-  expect(await signs('.cm-merge-a .cm-changedLineGutter'), 'deletions').toBe('"−"');
-  await expect(lab.diff.locator('.cm-merge-b .cm-changedText').first()).toHaveCSS(
-    'text-decoration-line',
-    'underline'
-  );
-  await picture(page, 'forced-colours');
-  // Zoom halves what the page has for its width.
-  await page.setViewportSize({ width: 720, height: 450 });
-  const isBelow = async (): Promise<boolean> => {
-    const side = await lab.diff.locator('.jp-hvd-side').boundingBox();
-    const main = await lab.diff.locator('.jp-hvd-main').boundingBox();
-    return side!.y >= main!.y + main!.height;
-  };
-  await expect.poll(isBelow, { message: 'one column' }).toBe(true);
-  await page.emulateMedia({ forcedColors: 'none' });
-  const overflow = await lab.diff.evaluate(node =>
-    [...node.querySelectorAll<HTMLElement>('.jp-hvd-side *, .jp-hvd-modes *')]
-      .filter(each => each.getBoundingClientRect().right > innerWidth + 1)
-      .map(each => each.className)
-  );
-  expect.soft(overflow, 'nothing is cut off').toEqual([]);
-  await picture(page, 'zoom-200');
-  await page.setViewportSize({ width: 1440, height: 900 });
-  await lab.execute('application:toggle-left-area');
-});
+test(
+  'the diff at 200 % zoom is one column, and nothing is cut off',
+  { tag: '@long' },
+  async ({ page, request }) => {
+    const lab = await Lab.open(page, request, 'axe-forced.ipynb', CLASSIFIER);
+    await lab.convert();
+    await lab.execute('application:toggle-left-area');
+    await page.emulateMedia({ forcedColors: 'active' });
+    const signs = (selector: string): Promise<string> =>
+      lab.diff
+        .locator(selector)
+        .first()
+        .evaluate(node => getComputedStyle(node, '::before').content);
+    await lab.cell(4);
+    expect(await signs('.cm-merge-b .cm-changedLineGutter'), 'additions').toBe('"+"');
+    expect(await signs('.cm-merge-a .cm-changedLineGutter'), 'deletions').toBe('"−"');
+    await expect(lab.diff.locator('.cm-merge-b .cm-changedText').first()).toHaveCSS(
+      'text-decoration-line',
+      'underline'
+    );
+    await picture(page, 'forced-colours');
+    // Zoom halves what the page has for its width.
+    await page.setViewportSize({ width: 720, height: 450 });
+    const isBelow = async (): Promise<boolean> => {
+      const side = await lab.diff.locator('.jp-hvd-side').boundingBox();
+      const main = await lab.diff.locator('.jp-hvd-main').boundingBox();
+      return side!.y >= main!.y + main!.height;
+    };
+    await expect.poll(isBelow, { message: 'one column' }).toBe(true);
+    await page.emulateMedia({ forcedColors: 'none' });
+    const overflow = await lab.diff.evaluate(node =>
+      [...node.querySelectorAll<HTMLElement>('.jp-hvd-side *, .jp-hvd-modes *')]
+        .filter(each => each.getBoundingClientRect().right > innerWidth + 1)
+        .map(each => each.className)
+    );
+    expect.soft(overflow, 'nothing is cut off').toEqual([]);
+    await picture(page, 'zoom-200');
+    await page.setViewportSize({ width: 1440, height: 900 });
+    await lab.execute('application:toggle-left-area');
+  }
+);
 
 /** A verification that runs, one that fails, and its verdict behind a change. */
 async function verdicts(lab: Lab): Promise<void> {
@@ -121,18 +122,19 @@ async function verdicts(lab: Lab): Promise<void> {
   await everywhere(lab, '.jp-hvd-verification', 'stale verdict');
 }
 
-test('a refusal, and a rule’s page: no violation of level A or AA', async ({
-  page,
-  request
-}) => {
-  const lab = await Lab.open(page, request, 'axe-refused.ipynb', DISTRIBUTED);
-  await lab.convert();
-  await expect(lab.diff.getByText('This notebook is not converted')).toBeVisible();
-  await everywhere(lab, '.jp-hvd-tab', 'refused');
-  await lab.diff.getByRole('button', { name: 'HVD902' }).click();
-  await expect(page.getByRole('dialog')).toContainText('tf.distribute');
-  await everywhere(lab, '.jp-Dialog-content', 'rule');
-});
+test(
+  'a refusal, and a rule’s page: no violation of level A or AA',
+  { tag: '@long' },
+  async ({ page, request }) => {
+    const lab = await Lab.open(page, request, 'axe-refused.ipynb', DISTRIBUTED);
+    await lab.convert();
+    await expect(lab.diff.getByText('This notebook is not converted')).toBeVisible();
+    await everywhere(lab, '.jp-hvd-tab', 'refused');
+    await lab.diff.getByRole('button', { name: 'HVD902' }).click();
+    await expect(page.getByRole('dialog')).toContainText('tf.distribute');
+    await everywhere(lab, '.jp-Dialog-content', 'rule');
+  }
+);
 
 test(
   'gradient cost: no violation of level A or AA',

@@ -243,41 +243,42 @@ test('how it is computed, and the certificate, when they are opened', async ({
   await expect(plan.getByRole('status')).toContainText('At n = 128.');
 });
 
-test('several functions in one plot, by keyboard; measured beside one another', async ({
-  page,
-  request
-}) => {
-  const panel = await energyPanel(page, request, 'compare.ipynb');
-  const comparison = panel.getByRole('region', {
-    name: 'Comparison with other functions'
-  });
-  // Pressing a key, unlike a click, does not wait until the kernel has answered and the box can be chosen.
-  await expect(comparison.getByRole('checkbox', { name: 'corner' })).toBeEnabled();
-  await comparison.getByRole('checkbox', { name: 'corner' }).focus();
-  await page.keyboard.press('Space');
-  const curves = comparison.getByRole('img', {
-    name: /^Operations of energy, corner over n/
-  });
-  await expect(curves).toBeVisible();
-  await expect(comparison.getByRole('row', { name: /^b corner by x/ })).toContainText(
-    '1'
-  );
-  await panel.getByRole('spinbutton').first().fill('1000');
-  await page.keyboard.press('Enter');
-  await expect(comparison.getByRole('row', { name: /^b corner by x/ })).toContainText(
-    `1\u202f999`
-  );
+test(
+  'several functions in one plot, by keyboard; measured beside one another',
+  { tag: '@long' },
+  async ({ page, request }) => {
+    const panel = await energyPanel(page, request, 'compare.ipynb');
+    const comparison = panel.getByRole('region', {
+      name: 'Comparison with other functions'
+    });
+    // Pressing a key, unlike a click, does not wait until the kernel has answered and the box can be chosen.
+    await expect(comparison.getByRole('checkbox', { name: 'corner' })).toBeEnabled();
+    await comparison.getByRole('checkbox', { name: 'corner' }).focus();
+    await page.keyboard.press('Space');
+    const curves = comparison.getByRole('img', {
+      name: /^Operations of energy, corner over n/
+    });
+    await expect(curves).toBeVisible();
+    await expect(comparison.getByRole('row', { name: /^b corner by x/ })).toContainText(
+      '1'
+    );
+    await panel.getByRole('spinbutton').first().fill('1000');
+    await page.keyboard.press('Enter');
+    await expect(comparison.getByRole('row', { name: /^b corner by x/ })).toContainText(
+      `1\u202f999`
+    );
 
-  await panel.getByRole('button', { name: 'Measure over n' }).click();
-  await expect(
-    comparison.getByRole('img', { name: /^Measured times of energy, corner over n/ })
-  ).toBeVisible({ timeout: 120_000 });
-  await picture(page, 'compared', comparison);
-  expect(await violations(page, '.jp-hvd-gc-compare')).toEqual([]);
+    await panel.getByRole('button', { name: 'Measure over n' }).click();
+    await expect(
+      comparison.getByRole('img', { name: /^Measured times of energy, corner over n/ })
+    ).toBeVisible({ timeout: 120_000 });
+    await picture(page, 'compared', comparison);
+    expect(await violations(page, '.jp-hvd-gc-compare')).toEqual([]);
 
-  await comparison.getByRole('checkbox', { name: 'corner' }).press('Space');
-  await expect(curves).toHaveCount(0);
-});
+    await comparison.getByRole('checkbox', { name: 'corner' }).press('Space');
+    await expect(curves).toHaveCount(0);
+  }
+);
 
 test('a loop: what it keeps over its turns, which a slider chooses', async ({
   page,
@@ -312,34 +313,38 @@ def network(W, U, x, h):
   expect(await violations(page, '.jp-hvd-GradCost')).toEqual([]);
 });
 
-test('saved, it shows its last state without a kernel', async ({ page, request }) => {
-  const lab = await opened(page, request, 'saved.ipynb', NOTEBOOK, 3);
-  const panel = panels(page).first();
-  await expect(panel.getByText('flops, XLA’s estimate').first()).toBeVisible();
-  await panel.getByRole('slider').first().focus();
-  await page.keyboard.press('PageUp');
-  await expect(total(panel, 'Value')).toHaveAttribute('value', '32895');
-  await expect
-    .poll(() => lab.output(3, 'text/plain'), 'the notebook keeps the last figures')
-    .toContain('n=A_0=A_1 = 128');
-  await lab.execute('docmanager:save');
-  const saved = await request.get('api/contents/saved.ipynb');
-  const html = JSON.stringify((await saved.json()).content.cells[3].outputs[0].data);
-  expect(html).toContain('text/html');
-  expect(html).toContain('src=\\"data:image/svg+xml');
+test(
+  'saved, it shows its last state without a kernel',
+  { tag: '@long' },
+  async ({ page, request }) => {
+    const lab = await opened(page, request, 'saved.ipynb', NOTEBOOK, 3);
+    const panel = panels(page).first();
+    await expect(panel.getByText('flops, XLA’s estimate').first()).toBeVisible();
+    await panel.getByRole('slider').first().focus();
+    await page.keyboard.press('PageUp');
+    await expect(total(panel, 'Value')).toHaveAttribute('value', '32895');
+    await expect
+      .poll(() => lab.output(3, 'text/plain'), 'the notebook keeps the last figures')
+      .toContain('n=A_0=A_1 = 128');
+    await lab.execute('docmanager:save');
+    const saved = await request.get('api/contents/saved.ipynb');
+    const html = JSON.stringify((await saved.json()).content.cells[3].outputs[0].data);
+    expect(html).toContain('text/html');
+    expect(html).toContain('src=\\"data:image/svg+xml');
 
-  await lab.shutDown();
-  await lab.reopen(false);
-  const again = panels(page).first();
-  await expect(total(again, 'Value')).toHaveAttribute('value', '32895');
-  await expect(again.getByText(/^Saved results/)).toBeVisible();
-  await expect(again.getByRole('slider').first()).toBeDisabled();
-  await expect(
-    again.getByRole('button', { name: 'Measure', exact: true })
-  ).toBeDisabled();
-  await expect(page.locator('.jp-hvd-gc-heat').first()).toBeVisible();
-  await picture(page, 'without-kernel');
-});
+    await lab.shutDown();
+    await lab.reopen(false);
+    const again = panels(page).first();
+    await expect(total(again, 'Value')).toHaveAttribute('value', '32895');
+    await expect(again.getByText(/^Saved results/)).toBeVisible();
+    await expect(again.getByRole('slider').first()).toBeDisabled();
+    await expect(
+      again.getByRole('button', { name: 'Measure', exact: true })
+    ).toBeDisabled();
+    await expect(page.locator('.jp-hvd-gc-heat').first()).toBeVisible();
+    await picture(page, 'without-kernel');
+  }
+);
 
 test('two panels in one notebook do not meet', async ({ page, request }) => {
   await opened(page, request, 'two.ipynb', NOTEBOOK, 4);
@@ -361,26 +366,27 @@ test('two panels in one notebook do not meet', async ({ page, request }) => {
   await picture(page, 'two', corner);
 });
 
-test('a kernel that restarts leaves the figures; the cell run again goes on', async ({
-  page,
-  request
-}) => {
-  const lab = await opened(page, request, 'restart.ipynb', NOTEBOOK, 3);
-  const panel = panels(page).first();
-  await expect(total(panel, 'Value')).toHaveAttribute('value', '8255');
-  await lab.restart();
-  await expect(
-    panel.getByText('The kernel was restarted. Run the cell again to continue.')
-  ).toBeVisible();
-  await expect(panel.getByRole('slider').first()).toBeDisabled();
-  await expect(total(panel, 'Value')).toHaveAttribute('value', '8255');
-  await runTo(lab, 3);
-  const again = panels(page).first();
-  await expect(again.getByRole('slider').first()).toBeEnabled();
-  await again.getByRole('slider').first().focus();
-  await page.keyboard.press('PageUp');
-  await expect(total(again, 'Value')).toHaveAttribute('value', '32895');
-});
+test(
+  'a kernel that restarts leaves the figures; the cell run again goes on',
+  { tag: '@long' },
+  async ({ page, request }) => {
+    const lab = await opened(page, request, 'restart.ipynb', NOTEBOOK, 3);
+    const panel = panels(page).first();
+    await expect(total(panel, 'Value')).toHaveAttribute('value', '8255');
+    await lab.restart();
+    await expect(
+      panel.getByText('The kernel was restarted. Run the cell again to continue.')
+    ).toBeVisible();
+    await expect(panel.getByRole('slider').first()).toBeDisabled();
+    await expect(total(panel, 'Value')).toHaveAttribute('value', '8255');
+    await runTo(lab, 3);
+    const again = panels(page).first();
+    await expect(again.getByRole('slider').first()).toBeEnabled();
+    await again.getByRole('slider').first().focus();
+    await page.keyboard.press('PageUp');
+    await expect(total(again, 'Value')).toHaveAttribute('value', '32895');
+  }
+);
 
 test('errors in a function: at its line, without a traceback', async ({
   page,

@@ -80,24 +80,28 @@ function misaligned(cell: Locator): Promise<string[]> {
   });
 }
 
-test('side by side, rows leave the lines where they are', async ({ page, request }) => {
-  const first = `print(len("a"))\n${CLASSIFIER.cells[1].source}\nprint(2)\nseed = 1`;
-  const [, , ...rest] = CLASSIFIER.cells.map(cell => cell.source);
-  const lab = await Lab.open(page, request, 'aligned.ipynb', notebook(first, ...rest));
-  await lab.convert();
-  const layout = page.getByRole('combobox', { name: 'Layout of the diff' });
-  await layout.selectOption('Side by side');
-  const cell = await lab.cell(1);
-  await lab.shows(1, 'jhvd.start_shared()');
-  await expect(cell.locator('.jp-hvd-change')).toHaveCount(3);
-  await expect.poll(() => misaligned(cell)).toEqual([]);
-  await picture(page, 'aligned');
-  await (await lab.choice('Reject', 'HVD601', 1)).click();
-  await expect(cell.getByText(/^Rejected/)).toBeVisible();
-  await expect.poll(() => misaligned(cell), 'with a ghost').toEqual([]);
-  await picture(page, 'aligned-ghosts');
-  await layout.selectOption('Fit to width');
-});
+test(
+  'side by side, rows leave the lines where they are',
+  { tag: '@long' },
+  async ({ page, request }) => {
+    const first = `print(len("a"))\n${CLASSIFIER.cells[1].source}\nprint(2)\nseed = 1`;
+    const [, , ...rest] = CLASSIFIER.cells.map(cell => cell.source);
+    const lab = await Lab.open(page, request, 'aligned.ipynb', notebook(first, ...rest));
+    await lab.convert();
+    const layout = page.getByRole('combobox', { name: 'Layout of the diff' });
+    await layout.selectOption('Side by side');
+    const cell = await lab.cell(1);
+    await lab.shows(1, 'jhvd.start_shared()');
+    await expect(cell.locator('.jp-hvd-change')).toHaveCount(3);
+    await expect.poll(() => misaligned(cell)).toEqual([]);
+    await picture(page, 'aligned');
+    await (await lab.choice('Reject', 'HVD601', 1)).click();
+    await expect(cell.getByText(/^Rejected/)).toBeVisible();
+    await expect.poll(() => misaligned(cell), 'with a ghost').toEqual([]);
+    await picture(page, 'aligned-ghosts');
+    await layout.selectOption('Fit to width');
+  }
+);
 
 test('at its hunk, a change is rejected, restored and explained', async ({
   page,
@@ -144,31 +148,38 @@ test('at its hunk, a change is rejected, restored and explained', async ({
   await layout.selectOption('Fit to width');
 });
 
-test('all changes are one stop of Tab; arrows go on', async ({ page, request }) => {
-  const prints = Array.from({ length: 30 }, (_, i) => [`x_${i} = ${i}`, `print(x_${i})`]);
-  const [imports, data, ...rest] = CLASSIFIER.cells.map(cell => cell.source);
-  const content = notebook(imports, data, prints.flat().join('\n'), ...rest);
-  const lab = await Lab.open(page, request, 'stops.ipynb', content);
-  await lab.convert();
-  const cell = await lab.cell(3);
-  const choices = cell.locator('.jp-hvd-choice');
-  await expect.poll(() => choices.count()).toBeGreaterThan(8);
-  await expect(lab.diff.locator('.jp-hvd-choice[tabindex="0"]')).toHaveCount(1);
-  await choices.first().focus();
-  const counter = page.locator('.jp-hvd-counter');
-  await expect(counter).toHaveText(/ of /);
-  const first = parseInt(await counter.innerText());
-  for (let i = 1; i < 30; i++) {
-    await page.keyboard.press('ArrowDown');
-    await expect(counter).toHaveText(new RegExp(`^${first + i} of`));
-    await expect(lab.focused).toHaveText('Reject');
-    await expect(lab.focused).toBeInViewport();
+test(
+  'all changes are one stop of Tab; arrows go on',
+  { tag: '@long' },
+  async ({ page, request }) => {
+    const prints = Array.from({ length: 30 }, (_, i) => [
+      `x_${i} = ${i}`,
+      `print(x_${i})`
+    ]);
+    const [imports, data, ...rest] = CLASSIFIER.cells.map(cell => cell.source);
+    const content = notebook(imports, data, prints.flat().join('\n'), ...rest);
+    const lab = await Lab.open(page, request, 'stops.ipynb', content);
+    await lab.convert();
+    const cell = await lab.cell(3);
+    const choices = cell.locator('.jp-hvd-choice');
+    await expect.poll(() => choices.count()).toBeGreaterThan(8);
+    await expect(lab.diff.locator('.jp-hvd-choice[tabindex="0"]')).toHaveCount(1);
+    await choices.first().focus();
+    const counter = page.locator('.jp-hvd-counter');
+    await expect(counter).toHaveText(/ of /);
+    const first = parseInt(await counter.innerText());
+    for (let i = 1; i < 30; i++) {
+      await page.keyboard.press('ArrowDown');
+      await expect(counter).toHaveText(new RegExp(`^${first + i} of`));
+      await expect(lab.focused).toHaveText('Reject');
+      await expect(lab.focused).toBeInViewport();
+    }
+    await page.keyboard.press('ArrowUp');
+    await expect(lab.focused).toHaveAttribute('tabindex', '0');
+    await page.keyboard.press('ArrowRight');
+    await expect(lab.focused).toHaveText('Why?');
   }
-  await page.keyboard.press('ArrowUp');
-  await expect(lab.focused).toHaveAttribute('tabindex', '0');
-  await page.keyboard.press('ArrowRight');
-  await expect(lab.focused).toHaveText('Why?');
-});
+);
 
 test('wide, both texts stand side by side; narrow, one below the other', async ({
   page,

@@ -56,56 +56,59 @@ test(
   }
 );
 
-test('two pages with one gradient panel: sizes, comparison and measurement are one', async ({
-  page,
-  request
-}) => {
-  const lab = await Lab.open(
-    page,
-    request,
-    'together-cost.ipynb',
-    notebook(
-      '%load_ext jupyter_hvd',
-      TENSOR,
-      'import numpy as np\nsquare(np.ones(64)), fourth(np.ones(64))',
-      '%gradcost square --wrt x'
-    )
-  );
-  for (let i = 0; i < 4; i++) {
-    await lab.run(i);
+test(
+  'two pages with one gradient panel: sizes, comparison and measurement are one',
+  { tag: '@long' },
+  async ({ page, request }) => {
+    const lab = await Lab.open(
+      page,
+      request,
+      'together-cost.ipynb',
+      notebook(
+        '%load_ext jupyter_hvd',
+        TENSOR,
+        'import numpy as np\nsquare(np.ones(64)), fourth(np.ones(64))',
+        '%gradcost square --wrt x'
+      )
+    );
+    for (let i = 0; i < 4; i++) {
+      await lab.run(i);
+    }
+    await expect(total(page)).toHaveAttribute('value', '127');
+    const other = await Lab.beside(lab);
+    await other.follow(lab);
+    const there = other.page.locator('.jp-hvd-GradCost:visible');
+    await expect(there.getByRole('slider')).toBeEnabled();
+
+    await page.getByRole('slider').focus();
+    await page.keyboard.press('PageUp');
+    await expect(total(page)).toHaveAttribute('value', '255');
+    await expect(total(other.page)).toHaveAttribute('value', '255');
+    // Where the notebook is shared, the panel comes anew with the figures that the other page keeps.
+    await expect.poll(() => lab.output(3, 'text/plain')).toContain('x_0 = 128');
+    await expect(() =>
+      there.getByRole('checkbox', { name: 'fourth' }).check({ timeout: 5000 })
+    ).toPass();
+    await expect(
+      page.getByRole('img', { name: /^Operations of square, fourth over x_0/ })
+    ).toBeVisible();
+    await there.getByRole('button', { name: 'Measure', exact: true }).click();
+    await page
+      .locator('.jp-hvd-GradCost:visible')
+      .getByRole('button', { name: 'Cancel' })
+      .click();
+    await expect(
+      there.getByRole('button', { name: 'Measure', exact: true })
+    ).toBeEnabled();
+
+    await expect(page.locator('.jp-hvd-GradCost:visible')).toHaveCount(1);
+    await other.page.close();
+    await page.keyboard.press('Escape');
+    await page.getByRole('slider').focus();
+    await page.keyboard.press('PageUp');
+    await expect(total(page), 'the panel that is left goes on').toHaveAttribute(
+      'value',
+      '511'
+    );
   }
-  await expect(total(page)).toHaveAttribute('value', '127');
-  const other = await Lab.beside(lab);
-  await other.follow(lab);
-  const there = other.page.locator('.jp-hvd-GradCost:visible');
-  await expect(there.getByRole('slider')).toBeEnabled();
-
-  await page.getByRole('slider').focus();
-  await page.keyboard.press('PageUp');
-  await expect(total(page)).toHaveAttribute('value', '255');
-  await expect(total(other.page)).toHaveAttribute('value', '255');
-  // Where the notebook is shared, the panel comes anew with the figures that the other page keeps.
-  await expect.poll(() => lab.output(3, 'text/plain')).toContain('x_0 = 128');
-  await expect(() =>
-    there.getByRole('checkbox', { name: 'fourth' }).check({ timeout: 5000 })
-  ).toPass();
-  await expect(
-    page.getByRole('img', { name: /^Operations of square, fourth over x_0/ })
-  ).toBeVisible();
-  await there.getByRole('button', { name: 'Measure', exact: true }).click();
-  await page
-    .locator('.jp-hvd-GradCost:visible')
-    .getByRole('button', { name: 'Cancel' })
-    .click();
-  await expect(there.getByRole('button', { name: 'Measure', exact: true })).toBeEnabled();
-
-  await expect(page.locator('.jp-hvd-GradCost:visible')).toHaveCount(1);
-  await other.page.close();
-  await page.keyboard.press('Escape');
-  await page.getByRole('slider').focus();
-  await page.keyboard.press('PageUp');
-  await expect(total(page), 'the panel that is left goes on').toHaveAttribute(
-    'value',
-    '511'
-  );
-});
+);

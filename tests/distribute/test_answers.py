@@ -33,6 +33,7 @@ print(sum(len(run.replies) == 2 for run in runs), 'answered')
 """
 
 
+@pytest.mark.long
 def test_an_answer_between_two_requests(notebook: Any) -> None:
     notebook.good("%%distribute -n 2\n1")
     assert notebook.good(HELD_UP).stdout == "10 answered\n"

@@ -70,6 +70,7 @@ for name, (function, row, weights) in CASES.items():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_gradients_in_pieces_differ_in_rounding_alone(
     run_forked_script: Callable[..., CompletedProcess[str]], tmp_path: Path
 ) -> None:

@@ -65,6 +65,7 @@ def test_equal_to_the_scaled_program(laboratory: Laboratory, tmp_path: Path, pat
     assert verdict == "equal", why
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mutant", mutants())
 def test_faults_are_found(
     laboratory: Laboratory, tmp_path: Path, mutant: str, record_property: Noted

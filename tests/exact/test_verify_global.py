@@ -213,6 +213,7 @@ def marks_of(process: psutil.Process) -> str:
         return ""
 
 
+@pytest.mark.long
 def test_a_project_s_settings_choose_the_batch(hvd, tmp_path: Path) -> None:
     path = write(tmp_path, PROGRAM)
     (path.parent / "pyproject.toml").write_text('[tool.jupyter-hvd]\nbatch = "global"\n')

@@ -44,6 +44,7 @@ def test_every_panel_has_every_form(tour, reports):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_surprises_are_true(reports):
     first = {}
     for report in reports:

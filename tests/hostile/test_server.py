@@ -187,6 +187,7 @@ async def test_settings_in_the_temporary_folder(jp_fetch, aftermath) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 async def test_simultaneous_verifications(jp_fetch, aftermath) -> None:
     """Of twelve verifications at the same moment, one runs and eleven are told."""
     body = {"notebook": notebook("x = 1"), "n": 2}
