@@ -23,6 +23,7 @@ from .cost.patterns import (
     jacobian_sparsity,
 )
 from .derivative.tangents import Linearization, linearize_by, tangent_addends
+from .frontend.signature import is_abstract
 from .frontend.tracing.trace_result import Traced
 from .instance import Instance
 from .language.affine import Affine
@@ -566,7 +567,11 @@ def _index_type(shape: tuple[int, int], count: int) -> Any:
 
 
 def convert_format(pattern: Pattern, values: Any, format: SparseFormat) -> Any:  # noqa: A002
-    """Build a sparse matrix in a format from its pattern and values."""
+    """Build a sparse matrix in a format from its pattern and values.
+
+    Raises:
+        TensorError: SciPy would have to hold values that a transformation of JAX's does not know yet.
+    """
     if format == "coo":
         return Coordinates(pattern.rows, pattern.columns, values)
     if format == "bcoo":
@@ -575,6 +580,11 @@ def convert_format(pattern: Pattern, values: Any, format: SparseFormat) -> Any: 
         return bcoo(pattern.rows, pattern.columns, values, pattern.shape)
     from scipy import sparse  # type: ignore[import-untyped]
 
+    if is_abstract(values):
+        raise TensorError(
+            f'`format="{format}"` makes an array of SciPy\'s, which JAX cannot trace',
+            'within `jax.jit` and other transformations take `format="bcoo"`, `"coo"` or `"dense"`',
+        )
     if format == "csr":
         parts = np.asarray(values), pattern.columns, pattern.row_starts
         return sparse.csr_array(parts, shape=pattern.shape)

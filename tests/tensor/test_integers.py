@@ -501,6 +501,20 @@ def test_integers_that_floats_do_not_hold_are_refused():
         f(X, K + 2**53)
 
 
+def test_jax_integers_that_float32_does_not_hold_are_refused():
+    """JAX computes with them as integers; `(2**24 + 1) * 3 % 7` is 6, and that of the next float32 is 3"""
+    f = tensor(lambda k: [(k[i] * 3) % 7 for i in range(len(k))])
+    k = jax.numpy.array([2**24 + 1, -5])
+    with jax.enable_x64(False):
+        with pytest.raises(TensorError, match=r"beyond 2\*\*24.*\n?.*NumPy"):
+            f(k)
+        np.testing.assert_allclose(f(np.asarray(k)), [6, 6])
+        np.testing.assert_allclose(f(k - 1), (np.asarray(k) - 1) * 3 % 7)
+        np.testing.assert_allclose(
+            f(jax.numpy.array([2**14 + 1, 5], "int16")), [(2**14 + 1) * 3 % 7, 1]
+        )
+
+
 def test_an_integer_that_wraps_in_numpy_does_not():
     k = np.array([50_000, 1], dtype=np.int32)
     np.testing.assert_allclose(

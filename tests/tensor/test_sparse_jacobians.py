@@ -449,3 +449,13 @@ def test_counts_of_stencils_are_polynomials(name):
         sizes = dict(zip(("n", "m", "depth"), shape, strict=False))
         derivative = _sparse(function, wrt, "coo")
         assert found.evaluate(**sizes) == derivative.pattern(np.ones(shape)).count
+
+
+def test_formats_that_jax_cannot_trace_say_which_can_be():
+    u = np.ones(8)
+    dense = stencil_1d.jacobian("u", format="dense")(u)
+    for form in ("csr", "csc"):
+        with pytest.raises(TensorError, match="bcoo"):
+            jax.jit(stencil_1d.jacobian("u", format=form))(u)
+    traced = jax.jit(lambda u: stencil_1d.jacobian("u", format="bcoo")(u).todense())(u)
+    np.testing.assert_allclose(traced, dense)

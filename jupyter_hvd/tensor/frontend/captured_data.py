@@ -26,7 +26,7 @@ from ..reference.evaluate import Environment, evaluate
 from .signature import is_abstract, sizes_of
 
 Arguments = Mapping[str, Any]
-EXACT = 2.0**53  # integers up to which all are floats
+FLOAT64_DIGITS = 53  # bits of the integers up to which all are float64
 AS_FLOATS = "as floats"  # a step from an array of integers to one of floats
 
 
@@ -185,14 +185,23 @@ def _part(value: Any, key: Any, is_attribute: bool) -> Any:
 
 
 def _as_floats(integers: Any) -> Any:
-    """Integers as floats, which hold them exactly; TensorError where they do not."""
+    """Integers as floats: float64 for NumPy's, JAX's default type for JAX's. Within `jax.jit` the values are not known.
+
+    Raises:
+        TensorError: an integer is too large to be such a float.
+    """
     floats = integers.astype(float)
-    wide = isinstance(integers, np.ndarray) and integers.dtype.itemsize == 8
-    if wide and floats.size and np.abs(floats).max() > EXACT:
-        raise TensorError(
-            "an array of integers that the program computes with has one beyond 2**53, which floats do not hold exactly",
-            "subtract what they have in common before the call: `k - k.min()`",
-        )
+    digits = np.finfo(floats.dtype).nmant + 1
+    if 8 * integers.dtype.itemsize > digits and floats.size and not is_abstract(integers):
+        values = np.asarray(integers)
+        if max(int(values.max()), -int(values.min())) > 2**digits:
+            raise TensorError(
+                f"an array of integers that the program computes with has one beyond 2**{digits}, which {floats.dtype} does "
+                "not hold exactly",
+                "subtract what they have in common before the call: `k - k.min()`"
+                if digits == FLOAT64_DIGITS
+                else "pass them as a NumPy array, and they become float64",
+            )
     return floats
 
 
