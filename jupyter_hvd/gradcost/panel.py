@@ -99,16 +99,13 @@ class Panel:
                 beside=tuple(name for name in self.functions() if name != self.subject.name),
                 compared=tuple(
                     compare_function(
-                        self.subject, self.sizes, self.linked, name, beside, self._times_of(name)
+                        self.subject, self.sizes, self.linked, name, beside, self.other_times[name]
                     )
                     for name, beside in self.others.items()
                 ),
             )
             advice = self.adviser.give_advice(self.sizes, made, self.cells.locate_cell)
             return replace(made, advice=advice)
-
-    def _times_of(self, name: str) -> dict[str, Times]:
-        return self.other_times.get(name, {})
 
     def make_form(self) -> dict[str, Any]:
         return make_view(self.make_report()).json()
@@ -185,7 +182,7 @@ class Panel:
                 for name in names
                 if name != self.subject.name
             }
-            self.other_times = {x: t for x, t in self.other_times.items() if x in self.others}
+            self.other_times = {x: self.other_times.get(x, {}) for x in self.others}
 
     def _inspect_other(self, name: str, wrt: tuple[str, ...]) -> None:
         """Another function, or the same by other parameters."""
@@ -238,8 +235,8 @@ class Panel:
 
     # What takes a while
 
-    def is_running(self, *names: str) -> bool:
-        return any(name in self.tasks and self.tasks[name].is_running for name in names)
+    def is_running(self, name: str) -> bool:
+        return name in self.tasks and self.tasks[name].is_alive()
 
     def cancel_tasks(self, *names: str) -> None:
         for name in names:
@@ -270,8 +267,9 @@ class Panel:
                     keep()
             done(kept)
 
-        self.tasks[name] = Task.start_task(run)
-        return self.tasks[name]
+        task = self.tasks[name] = Task(run)
+        task.start()
+        return task
 
     def _send_if(self, changed: bool) -> None:
         if changed:
@@ -342,7 +340,7 @@ class Panel:
                 for (beside, _, _), times in zip(wanted[1:], found, strict=True):
                     # Another may have come in its place meanwhile.
                     if self.others.get(beside.name) is beside:
-                        self.other_times.setdefault(beside.name, {})[own.size] = times
+                        self.other_times[beside.name][own.size] = times
 
             return keep_sweeps
 
@@ -413,31 +411,14 @@ def progress_of_part(progress: work.Progress, k: int, parts: int) -> work.Progre
     return lambda done, total: progress(k * total + done, parts * total)
 
 
-class Task:
+class Task(threading.Thread):
     """Work in a thread that can be told to stop."""
 
-    def __init__(self) -> None:
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    @classmethod
-    def start_task(cls, work: Callable[[Callable[[], bool]], None]) -> Task:
-        task = cls()
+    def __init__(self, work_: Callable[[work.Cancelled], None]) -> None:
+        self._cancelled = threading.Event()
         # In the caller's context, so that what it sends belongs to the caller's message.
-        context = contextvars.copy_context()
-        task._thread = threading.Thread(
-            target=context.run, args=(work, task._stop.is_set), daemon=True
-        )
-        task._thread.start()
-        return task
-
-    @property
-    def is_running(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+        run = contextvars.copy_context().run
+        super().__init__(target=run, args=(work_, self._cancelled.is_set), daemon=True)
 
     def cancel(self) -> None:
-        self._stop.set()
-
-    def wait_until_done(self, timeout: float | None = None) -> None:
-        if self._thread is not None:
-            self._thread.join(timeout)
+        self._cancelled.set()

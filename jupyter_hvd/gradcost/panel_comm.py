@@ -20,7 +20,7 @@ KEPT = 64  # panels that a kernel answers for; older ones show their last state
 def _to_its_end(task: Task) -> None:
     """Wait for slow work; an interrupt ends it, too."""
     try:
-        task.wait_until_done()
+        task.join()
     except KeyboardInterrupt:
         task.cancel()
         raise

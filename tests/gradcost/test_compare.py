@@ -97,7 +97,7 @@ def test_sizes_of_its_own_stay_as_they_were(panel):
 def test_times_of_all_and_what_a_notebook_keeps(panel, monkeypatch):
     monkeypatch.setattr(sweep, "LONG", 0.0)  # one size of each tells all
     asked(panel, do="compare", functions=["turn", "steps"])
-    panel.sweep_size("n").wait_until_done(120)
+    panel.sweep_size("n").join(120)
     made = panel.make_report()
     assert made.error == ""
     turned, stepped = made.compared

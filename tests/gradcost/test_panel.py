@@ -108,7 +108,7 @@ def test_one_of_two_front_ends_keeps_the_figures(by_name, shell, monkeypatch):
     ]
     second.ask(do="linked", linked=False)
     first.ask(do="estimate")
-    first.panel.tasks["estimate"].wait_until_done(60)
+    first.panel.tasks["estimate"].join(60)
     assert [f.said[-1]["keep"] for f in (first, second)] == [True, False], "whoever asks"
     assert "bundle" not in second.ask(do="save")
     assert "bundle" in first.ask(do="save")
@@ -152,8 +152,8 @@ def test_a_measurement_is_cancelled(by_name, shell):
     front.ask(do="cancel")
     front.until(lambda m: m.get("progress", "none") is None)
     assert front.panel.make_report().measured is None
-    front.panel.tasks["measure"].wait_until_done(10)
-    assert not front.panel.tasks["measure"].is_running
+    front.panel.tasks["measure"].join(10)
+    assert not front.panel.tasks["measure"].is_alive()
 
 
 def test_times_over_a_size(shell):
@@ -218,10 +218,10 @@ def test_an_estimate_of_the_sizes_before_is_none_of_those_after(by_name, shell, 
     assert at_its_end.wait(60)
     front.ask(do="sizes", sizes={"n": 9}, seq=1)
     go_on.set()
-    task.wait_until_done(60)
+    task.join(60)
     assert front.panel.plain.state == "pending"
     monkeypatch.undo()
-    front.panel.estimate_plain().wait_until_done(60)
+    front.panel.estimate_plain().join(60)
     assert front.panel.plain.state == "done"
     assert 9 in dict(front.panel.plain.adjoint["n"])
 
@@ -248,12 +248,12 @@ def test_what_was_measured_of_another_gradient_is_dropped(by_name, shell, monkey
     assert at_its_end.wait(60)
     front.ask(do="inspect", function=front.panel.subject.name, wrt=["A", "x"])
     go_on.set()
-    task.wait_until_done(60)
+    task.join(60)
     made = front.panel.make_report()
     assert made.wrt == ("A", "x")
     assert made.measured is None
     assert made.error == ""
-    front.panel.tasks["estimate"].wait_until_done(60)
+    front.panel.tasks["estimate"].join(60)
 
 
 @pytest.fixture(params=[False, True], ids=["float32 by default", "float64 by default"])
@@ -273,7 +273,7 @@ def test_times_are_those_of_the_type_of_a_call(by_name, shell, dtype):
     function = by_name["quadratic_form"].function
     arguments = np.ones((4, 4), dtype), np.ones(4, dtype)
     panel = Panel(make_subject(function, ("x",), (arguments, {})), Cells(shell))
-    panel.measure_times().wait_until_done(60)
+    panel.measure_times().join(60)
     assert panel.error == ""
     assert panel.measured.dtype == dtype == str(function(*arguments).dtype)
     entries = 16 + 4 + 1
@@ -310,7 +310,7 @@ def test_measuring_leaves_the_cards(shell):
     f(np.ones(3))
     front = Front(Panel(make_subject(f), Cells(shell)))
     front.ask(do="sizes", sizes={"x_0": 50})
-    front.panel.measure_times().wait_until_done(60)
+    front.panel.measure_times().join(60)
     assert front.panel.measured.sizes == {"x_0": 50}
     assert f.last_sizes == {"x_0": 3}
     assert "x_0 = 3" in make_card(f).state or "2 sizes" in make_card(f).state
@@ -324,7 +324,7 @@ def test_views_are_what_the_functions_say(shell):
     front.ask(do="sizes", sizes={"x_0": 50})
     for view in ("plan", "certificate"):
         front.ask(do="view", view=view)
-        front.panel.tasks[view].wait_until_done(120)
+        front.panel.tasks[view].join(120)
     report = front.panel.make_report()
     x = np.ones(50, jax.numpy.result_type(float))  # as numbers are drawn
     plan, certificate = report.shown["plan"], report.shown["certificate"]
@@ -336,7 +336,7 @@ def test_views_are_what_the_functions_say(shell):
     assert f.last_sizes == {"x_0": 3}, "its cards tell of its last call"
     assert "no view" in front.ask(do="view", view="../secret")["error"]
     front.panel.sizes = {"x_0": 1 << 40}
-    front.panel.show_view("plan").wait_until_done(60)
+    front.panel.show_view("plan").join(60)
     assert "choose smaller sizes" in front.panel.make_report().shown["plan"].error
 
 
@@ -351,7 +351,7 @@ def test_a_view_is_asked_for_again_at_other_sizes(by_name, shell):
     assert (section()["ask"], section()["blocks"]) == ({"do": "view", "view": "plan"}, [])
     front.ask(do="view", view="plan")
     assert "ask" not in section()
-    front.panel.tasks["plan"].wait_until_done(60)
+    front.panel.tasks["plan"].join(60)
     assert "ask" not in section()
     front.ask(do="sizes", sizes={"n": 9}, seq=1)
     assert section()["ask"] == {"do": "view", "view": "plan"}
@@ -359,7 +359,7 @@ def test_a_view_is_asked_for_again_at_other_sizes(by_name, shell):
         "Show at the sizes above"
     ]
     front.ask(do="inspect", function=front.panel.subject.name, wrt=["A"])
-    front.panel.tasks["estimate"].wait_until_done(60)
+    front.panel.tasks["estimate"].join(60)
     assert section()["blocks"] == [], "it was about another gradient"
 
 
@@ -370,7 +370,7 @@ def test_too_much_to_measure_is_not_begun(by_name, shell):
         front.panel.sizes |= dict.fromkeys(
             next(s.names for s in front.panel.subject.size_sliders() if name in s.names), 1 << 20
         )
-    front.panel.measure_times().wait_until_done(60)
+    front.panel.measure_times().join(60)
     assert "choose smaller sizes" in front.panel.error
 
 
@@ -388,7 +388,7 @@ def test_another_parameter_and_another_function(by_name, shell):
     assert (made.wrt, made.sliders[0].value) == (("A", "x"), 9), "the sizes stay"
     front.ask(do="inspect", function="traces", wrt=[])
     assert panel.make_report().function == "traces"
-    panel.tasks["estimate"].wait_until_done(60)
+    panel.tasks["estimate"].join(60)
 
 
 def test_every_form_is_there_and_nothing_is_markup():

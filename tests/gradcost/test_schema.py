@@ -30,10 +30,10 @@ def test_views_have_its_form(by_name):
     panel = Panel(
         make_subject(case.function, ("x",), (case.arguments, {})), Cells(InteractiveShell())
     )
-    panel.estimate_plain().wait_until_done(60)
-    panel.measure_times().wait_until_done(60)
-    panel.sweep_size("n").wait_until_done(120)
-    panel.show_view("plan").wait_until_done(60)
+    panel.estimate_plain().join(60)
+    panel.measure_times().join(60)
+    panel.sweep_size("n").join(120)
+    panel.show_view("plan").join(60)
     made = panel.make_report()
     assert made.plain.state == "done"
     assert made.measured is not None
