@@ -97,22 +97,15 @@ def _program_costs(program: Program) -> Iterator[Formula]:
         yield from (f for f in cost_formulas(term).values() if str(f) != "0")
 
 
-def _sum_formulas(subject: Subject, formulas: tuple[Formula, ...], sizes: Sizes) -> int | None:
-    numbers = [subject.evaluate(f, sizes) for f in formulas]
-    return None if None in numbers else sum(n for n in numbers if n is not None)
-
-
 def _cheaper_rewritings(adviser: Adviser, sizes: Sizes, locate: Locate) -> Iterator[Advice]:
-    subject = adviser.subject
+    subject, count = adviser.subject, adviser.subject.evaluate.sum_formulas
     told: set[tuple[str, Place | None]] = set()
     gradient = tuple(f for line in subject.adjoint.lines for f in line.costs.values())
     for way, candidate in enumerate(adviser.candidates):
-        value = _sum_formulas(subject, adviser.value, sizes)
-        value_then = _sum_formulas(subject, candidate.value, sizes)
+        value, value_then = count(adviser.value, sizes), count(candidate.value, sizes)
         if value is None or value_then is None or value_then >= value:
             continue
-        adjoint_now = _sum_formulas(subject, gradient, sizes)
-        adjoint_then = _sum_formulas(subject, candidate.gradient, sizes)
+        adjoint_now, adjoint_then = count(gradient, sizes), count(candidate.gradient, sizes)
         if adjoint_now is None or adjoint_then is None:
             continue
         saves = value + adjoint_now - value_then - adjoint_then

@@ -30,7 +30,8 @@ COLOURS: tuple[Colour, ...] = get_args(Colour)[1:]
 @dataclass(frozen=True)
 class Figure:
     """What a program costs: its formula, how it reads at these sizes, and its counts. `entries` are the
-    numbers that its statements hold, `histories` those of them that loops keep from turn to turn.
+    numbers that its statements hold, on the supports of their predicates, `histories` those of them that loops keep from turn
+    to turn.
     """
 
     formula: str
@@ -384,20 +385,12 @@ def make_figure(subject: Subject, part: ProgramCosts, sizes: Sizes, here: Spell)
     return Figure(
         formula=str(part.total),
         here=here(part.total),
-        additions=counts["additions"],
-        multiplications=counts["multiplications"],
-        calls=counts["calls"],
+        **counts,
         total=total,
         io=None if total is None else total + part.io_count(sizes),
-        entries=_count_entries(subject, part, sizes),
-        histories=subject.evaluate.sum_formulas(part.histories, sizes),
+        entries=evaluate.sum_formulas((s.entries for s in part.lines if not s.is_input), sizes),
+        histories=evaluate.sum_formulas(part.histories.values(), sizes),
     )
-
-
-def _count_entries(subject: Subject, part: ProgramCosts, sizes: Sizes) -> int | None:
-    """The numbers that the statements hold, on the supports of their predicates."""
-    numbers = [subject.evaluate(s.entries, sizes) for s in part.lines if not s.is_input]
-    return None if None in numbers else sum(n for n in numbers if n is not None)
 
 
 def _make_rows(
@@ -430,7 +423,7 @@ def _make_row(subject: Subject, line: Line, sizes: Sizes, locate: Locate, here: 
         support=here(line.points),
         points=subject.evaluate(line.points, sizes),
         formula=" + ".join(map(here, spent)) or "0",
-        operations=subject.evaluate.sum_formulas(line.costs, sizes),
+        operations=subject.evaluate.sum_formulas(line.costs.values(), sizes),
         share=0.0,
         rule=origin.rule,
         why=RULES.get(origin.rule, ""),
@@ -492,7 +485,7 @@ def _heaviest_lines(subject: Subject, sizes: Sizes, locate: Locate) -> tuple[Hea
     found: dict[Source, tuple[int, int]] = {}
     for part, side in ((subject.value, 0), (subject.adjoint, 1)):
         for place, costs in (spent for line in part.lines for spent in line.source_lines):
-            operations = subject.evaluate.sum_formulas(costs, sizes)
+            operations = subject.evaluate.sum_formulas(costs.values(), sizes)
             if operations:
                 source = locate(place)
                 counts = list(found.get(source, (0, 0)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -40,8 +40,9 @@ class Evaluator:
             total += count.times * number
         return total
 
-    def sum_formulas(self, formulas: Mapping[str, Formula], sizes: Sizes) -> int | None:
-        numbers = [self(formula, sizes) for formula in formulas.values()]
+    def sum_formulas(self, formulas: Iterable[Formula], sizes: Sizes) -> int | None:
+        """The sum of their values; None where one has none."""
+        numbers = [self(formula, sizes) for formula in formulas]
         return None if None in numbers else sum(n for n in numbers if n is not None)
 
     def _count_points(self, count: Count, sizes: Sizes) -> int | None:
