@@ -47,7 +47,7 @@ class Adviser:
     def give_advice(self, sizes: Sizes, report: Report, locate: Locate) -> tuple[Advice, ...]:
         """What to change, the largest saving first, then what JAX alone would make of it."""
         cheaper = sorted(_cheaper_rewritings(self, sizes, locate), key=lambda a: -a.saves)
-        found = sorted(_costlier_lines(self, sizes, locate), key=lambda a: -a.saves)
+        found = list(_costlier_lines(self, sizes, report, locate))
         jax = list(_growth_estimate(self.subject, sizes, report.plain))
         return (*cheaper[:SHOWN], *found[:SHOWN], *jax)
 
@@ -62,7 +62,7 @@ class Adviser:
         return tuple(_program_costs(self.subject.instance.written))
 
     @cached_property
-    def written(self) -> dict[tuple[str, int], tuple[Place, Formula]]:
+    def written(self) -> list[tuple[Place, Formula]]:
         return _costs_as_written(self.subject)
 
 
@@ -138,39 +138,33 @@ _MESSAGES = {
 # What the compiled function finds by itself
 
 
-def _costs_as_written(subject: Subject) -> dict[tuple[str, int], tuple[Place, Formula]]:
-    """What each line of the source costs as written, by file and line."""
+def _costs_as_written(subject: Subject) -> list[tuple[Place, Formula]]:
+    """What each line of the source costs as written, with a place in it."""
     places = subject.instance.traced.places
-    counted: dict[tuple[str, int], Counted] = {}
-    first: dict[tuple[str, int], Place] = {}
+    counted: dict[tuple[str, int], tuple[Place, Counted]] = {}
     with carry_origins({term: Origin(place=place) for term, place in places.items()}):
         for operation in count_operations(uniquify(subject.instance.function.body)):
             origin = origin_of(operation.term)
-            if origin is not None and origin.place is not None:
-                line = origin.place.filename, origin.place.line
-                first.setdefault(line, origin.place)
-                operation.count_in(counted.setdefault(line, {}))
-    return {line: (first[line], sum_counts(own)) for line, own in counted.items()}
+            if origin is not None and (place := origin.place) is not None:
+                _, own = counted.setdefault((place.filename, place.line), (place, {}))
+                operation.count_in(own)
+    return [(place, sum_counts(own)) for place, own in counted.values()]
 
 
-def _costlier_lines(adviser: Adviser, sizes: Sizes, locate: Locate) -> Iterator[Advice]:
+def _costlier_lines(
+    adviser: Adviser, sizes: Sizes, report: Report, locate: Locate
+) -> Iterator[Advice]:
     """Lines that cost more as written than as compiled."""
-    subject = adviser.subject
-    compiled: dict[tuple[str, int], int] = {}
-    for line in subject.value.lines:
-        for place, costs in line.source_lines:
-            key = place.filename, place.line
-            compiled[key] = compiled.get(key, 0) + (
-                subject.evaluate.sum_formulas(costs, sizes) or 0
-            )
-    whole = subject.evaluate(subject.value.total, sizes)
-    for key, (place, formula) in adviser.written.items():
-        cost, now = subject.evaluate(formula, sizes), compiled.get(key, 0)
-        if cost is None or not whole or cost - now <= max(WORTH * whole, 0):
+    compiled = {line.place: line.value for line in report.heat}
+    whole = report.value.total
+    for place, formula in adviser.written:
+        source = locate(place)
+        cost, now = adviser.subject.evaluate(formula, sizes), compiled.get(source, 0)
+        if cost is None or not whole or cost - now <= WORTH * whole:
             continue
         kind: AdviceKind = "guard" if now else "shared"
         message = _FOUND[kind].format(cost=operation_count(cost), now=format_number(now))
-        yield Advice(kind, message, locate(place))
+        yield Advice(kind, message, source)
 
 
 _FOUND = {
