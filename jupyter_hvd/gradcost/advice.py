@@ -186,7 +186,7 @@ def _growth_estimate(subject: Subject, sizes: Sizes, plain: Plain | None) -> Ite
     """A size over which plain JAX's gradient grows faster, by XLA's estimate."""
     if plain is None:
         return
-    groups = {size.names[0]: size.names for size in subject.size_sliders()}
+    groups = {size.name: size.names for size in subject.size_sliders()}
     for name, points in plain.adjoint.items():
         tied = groups.get(name, (name,))
         across, flops = zip(*points[-2:], strict=True) if points else ((), ())

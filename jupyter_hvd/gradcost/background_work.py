@@ -41,7 +41,7 @@ def wanted_sizes(subject: Subject, sizes: Sizes, linked: bool) -> dict[str, list
     """
     found: dict[str, list[tuple[int, Key]]] = {}
     for size in subject.size_sliders(linked):
-        name = size.names[0]
+        name = size.name
         points = []
         for n in sorted({*GRID, sizes[name]}):
             here = {**sizes, **dict.fromkeys(size.names, n)}
@@ -212,7 +212,7 @@ def _time_interleaved(
 def spell_sizes(subject: Subject, sizes: Sizes) -> str:
     """Sizes for people: those that go together once."""
     return ", ".join(
-        f"{group.names[0]} = {sizes[group.names[0]]}"
+        f"{group.name} = {sizes[group.name]}"
         for group in subject.size_sliders()
         if len({sizes[name] for name in group.names}) == 1
     ) or ", ".join(f"{name} = {n}" for name, n in sizes.items())

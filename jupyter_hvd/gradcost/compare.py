@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..tensor import TensorError
 from ..tensor.cost.statements import Sizes
 from .cells import Cells, explain_error
-from .report import Compared, Slider, Times, make_curve, make_figure, spell_formulas
+from .report import Compared, Times, make_curve, make_figure, spell_formulas
 from .subject import Size, Subject, make_subject
 
 #: A function to compare with, or why it cannot be.
@@ -41,7 +42,7 @@ def place_sizes(
     """The other's sizes: those that are shared as they stand here, the rest as of its last call."""
     result = dict(beside.start)
     for a, b in pairs:
-        result |= dict.fromkeys(b.names, sizes[a.names[0]])
+        result |= dict.fromkeys(b.names, sizes[a.name])
     return result
 
 
@@ -64,11 +65,7 @@ def compare_function(
         make_figure(beside, part, there, spell) if fits else None
         for part in (beside.value, beside.adjoint)
     )
-    sliders = {
-        a.names[0]: Slider(b.names[0], b.names, there[b.names[0]], a.low, a.high, "")
-        for a, b in pairs
-        if not a.fixed
-    }
+    sliders = {a.name: replace(b, low=a.low, high=a.high) for a, b in pairs if not a.fixed}
     wrong = "" if fits else "at these sizes it reads out of range"
     if not sliders:
         wrong = wrong or f"it shares no size with `{about.name}`"

@@ -19,7 +19,7 @@ from ..tensor.cost.statements import Line, ProgramCosts, Sizes
 from ..tensor.language.errors import Place
 from ..tensor.measure import Growth
 from .rules import RULES
-from .subject import BOUND, Subject
+from .subject import BOUND, Size, Subject
 from .view import Colour, Source
 from .wording import format_formula
 
@@ -102,18 +102,6 @@ class Curve:
     def here(self, kind: str) -> int | None:
         """A count at the size on display."""
         return self.counts[kind][self.sizes.index(self.at)]
-
-
-@dataclass(frozen=True)
-class Slider:
-    """A size to choose: equal ones move together."""
-
-    name: str
-    names: tuple[str, ...]
-    value: int
-    low: int
-    high: int
-    fixed: str
 
 
 @dataclass(frozen=True)
@@ -248,7 +236,8 @@ class Report:
     parameters: tuple[tuple[str, str], ...]
     result: str
     linked: bool
-    sliders: tuple[Slider, ...]
+    sliders: tuple[Size, ...]
+    sizes: Sizes
     value: Figure
     forward: Figure
     adjoint: Figure
@@ -272,7 +261,7 @@ class Report:
 
     def is_at(self, sizes: Sizes) -> bool:
         """Whether sizes are those on display."""
-        return all(sizes.get(name) == s.value for s in self.sliders for name in s.names)
+        return self.sizes.items() <= sizes.items()
 
     @property
     def measured_here(self) -> Measured | None:
@@ -281,7 +270,7 @@ class Report:
 
     def plain_here(self, known: Mapping[str, tuple[tuple[int, float], ...]]) -> float | None:
         """An estimate of XLA's at the sizes on display, over any of them."""
-        found = (dict(known.get(s.name, ())).get(s.value) for s in self.sliders)
+        found = (dict(known.get(s.name, ())).get(self.sizes[s.name]) for s in self.sliders)
         return next((value for value in found if value is not None), None)
 
     @property
@@ -294,7 +283,7 @@ class Report:
 
 
 def sizes_text(report: Report) -> str:
-    return ", ".join(f"{'='.join(s.names)} = {s.value}" for s in report.sliders)
+    return ", ".join(f"{'='.join(s.names)} = {report.sizes[s.name]}" for s in report.sliders)
 
 
 Locate = Callable[[Place], Source]
@@ -331,10 +320,7 @@ def make_report(
     primal = value if known is subject.value else make_figure(subject, known, sizes, here)
     value_rows = _make_rows(subject, subject.value, sizes, locate, here)
     adjoint_rows = _make_rows(subject, subject.adjoint, sizes, locate, here)
-    sliders = tuple(
-        Slider(s.names[0], s.names, sizes[s.names[0]], s.low, s.high, s.fixed)
-        for s in subject.size_sliders(linked)
-    )
+    sliders = subject.size_sliders(linked)
     return Report(
         id=id,
         function=subject.name,
@@ -344,6 +330,7 @@ def make_report(
         result=str(subject.instance.function.body.type),
         linked=linked,
         sliders=sliders,
+        sizes=dict(sizes),
         value=value,
         forward=forward,
         adjoint=adjoint,
@@ -360,7 +347,7 @@ def make_report(
 
 def spell_formulas(subject: Subject, sizes: Sizes, linked: bool) -> Spell:
     """How formulas read at these sizes, where equal ones have one name."""
-    tied = {n: s.names[0] for s in subject.size_sliders(linked) for n in s.names}
+    tied = {n: s.name for s in subject.size_sliders(linked) for n in s.names}
     return lambda formula: format_formula(rename_sizes(select_region(formula, sizes), tied))
 
 
@@ -436,22 +423,22 @@ def _make_row(subject: Subject, line: Line, sizes: Sizes, locate: Locate, here: 
 
 def _count_over(
     subject: Subject,
-    slider: Slider,
+    slider: Size,
     sizes: Sizes,
     kinds: Sequence[str],
     count: Callable[[Sizes], Sequence[int | None]],
 ) -> Curve:
     """Counts over one size, at powers of two and where the slider stands."""
     powers = (1 << k for k in range(slider.high.bit_length()))
-    at = sorted({slider.value, *(n for n in powers if n <= slider.high)})
+    at = sorted({sizes[slider.name], *(n for n in powers if n <= slider.high)})
     sizes_at = [{**sizes, **dict.fromkeys(slider.names, n)} for n in at]
     none = (None,) * len(kinds)
     found = [count(here) if subject.fits_data(here) else none for here in sizes_at]
     counts = zip(kinds, zip(*found, strict=True), strict=True)
-    return Curve(slider.name, slider.value, tuple(at), dict(counts))
+    return Curve(slider.name, sizes[slider.name], tuple(at), dict(counts))
 
 
-def make_curve(subject: Subject, slider: Slider, sizes: Sizes) -> Curve:
+def make_curve(subject: Subject, slider: Size, sizes: Sizes) -> Curve:
     """Operations over one size."""
     kinds = "value", "forward", "adjoint"
     totals = [getattr(subject, kind).total for kind in kinds]
@@ -460,7 +447,7 @@ def make_curve(subject: Subject, slider: Slider, sizes: Sizes) -> Curve:
     )
 
 
-def _stored_curves(subject: Subject, sliders: Sequence[Slider], sizes: Sizes) -> tuple[Curve, ...]:
+def _stored_curves(subject: Subject, sliders: Sequence[Size], sizes: Sizes) -> tuple[Curve, ...]:
     """What loops keep, over each size that says how many turns one has."""
     turns = {name for loop in subject.kept for name in loop.turns.names}
     kinds = "whole", "carried", "blocks"

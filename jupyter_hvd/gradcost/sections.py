@@ -91,7 +91,7 @@ def _sliders(report: Report) -> Iterator[Section]:
         Slider(
             slider.name,
             " = ".join(slider.names),
-            slider.value,
+            report.sizes[slider.name],
             slider.low,
             slider.high,
             f"fixed by the data of {slider.fixed}" if slider.fixed else "",

@@ -63,6 +63,10 @@ class Size:
     high: int
     fixed: str = ""
 
+    @property
+    def name(self) -> str:
+        return self.names[0]
+
 
 @dataclass(frozen=True, eq=False)
 class Subject:

@@ -32,7 +32,7 @@ def sweep_sizes(
     found: list[tuple[int, float, float]] = []
     tried = list(wanted_sizes(subject, sizes, size))
     if not tried:
-        raise TensorError(f"there is no size `{size.names[0]}` at which this can be measured")
+        raise TensorError(f"there is no size `{size.name}` at which this can be measured")
     with jax_precision(subject):
         for k, (n, here) in enumerate(tried):
             progress(k, len(tried))
@@ -45,7 +45,7 @@ def sweep_sizes(
     over, values, adjoints = zip(*found, strict=True)
     seconds = {"value": values, "adjoint": adjoints}
     return Times(
-        size=size.names[0],
+        size=size.name,
         at={x: n for x, n in sizes.items() if x not in size.names},
         device=xla.device_name(),
         dtype=dtype,

@@ -385,7 +385,7 @@ def test_another_parameter_and_another_function(by_name, shell):
     front.ask(do="sizes", sizes={"n": 9})
     front.ask(do="inspect", function="energy", wrt=["A", "x"])
     made = panel.make_report()
-    assert (made.wrt, made.sliders[0].value) == (("A", "x"), 9), "the sizes stay"
+    assert (made.wrt, made.sizes["n"]) == (("A", "x"), 9), "the sizes stay"
     front.ask(do="inspect", function="traces", wrt=[])
     assert panel.make_report().function == "traces"
     panel.tasks["estimate"].join(60)
