@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..tensor import TensorError, calls
 from ..tensor.cost.statements import Sizes
 from ..tensor.jax.profile import ProfileCancelledError, profile
-from .report import Faster, Measured, Plain, State
+from .report import Measured, Plain, State
 from .subject import Subject
-
-if TYPE_CHECKING:
-    from ..tensor.jax.timing import Spread, Verdict
 
 Progress = Callable[[int, int], None]
 Cancelled = Callable[[], bool]
@@ -20,12 +17,6 @@ Cancelled = Callable[[], bool]
 ESTIMATED = 1 << 24  # entries of the largest array at which plain JAX is still compiled
 MEASURED = 1 << 28  # entries in all at which something is still run
 ROUNDS = 11  # in which value, gradient and plain JAX's run in turn, at least
-FASTER: Mapping[Verdict, Faster] = {
-    "first": "gradient",
-    "second": "jax.grad",
-    "neither": "neither",
-    "noisy": "noisy",
-}
 GRID = (4, 16, 64, 256, 1024, 4096, 16384)
 
 Key = tuple[tuple[str, int], ...]
@@ -159,31 +150,24 @@ def _measure_parts(
     adjoint = profile(subject.adjoint_instance, sizes, arguments, repeats, count_step, cancelled)
     found = _time_interleaved(subject, sizes, arguments, own, with_jax, next_step)
     value_times, adjoint_times, *jax_times = found
-    jax_spread = spread(jax_times[0]) if jax_times else None
     return Measured(
         sizes=dict(sizes),
         at=spell_sizes(subject, sizes),
         repeats=len(value_times),
         device=xla.device_name(),
         dtype=number_type(own),
-        value=spread(value_times).median,
-        adjoint=spread(adjoint_times).median,
-        adjoint_spread=_quartiles(spread(adjoint_times)),
+        value=spread(value_times),
+        adjoint=spread(adjoint_times),
         value_bytes=value.total.bytes,
         adjoint_bytes=adjoint.total.bytes,
         value_statements=_profile_seconds(value),
         adjoint_statements=_profile_seconds(adjoint),
-        jax_adjoint=None if jax_spread is None else jax_spread.median,
-        jax_spread=None if jax_spread is None else _quartiles(jax_spread),
-        faster=FASTER[faster(adjoint_times, jax_times[0])] if jax_times else "unknown",
+        jax_adjoint=spread(jax_times[0]) if jax_times else None,
+        faster=faster(adjoint_times, jax_times[0]) if jax_times else None,
         note=""
         if with_jax
         else f"plain JAX would form an array of {dense:,} numbers; it was not run",
     )
-
-
-def _quartiles(spread: Spread) -> tuple[float, float]:
-    return spread.low, spread.high
 
 
 def _time_interleaved(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import cycle
 from string import ascii_lowercase
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from ..tensor import TensorError
 from ..tensor.cost.formula import Formula, rename_sizes, select_region
@@ -22,6 +22,9 @@ from .rules import RULES
 from .subject import BOUND, Size, Subject
 from .view import Colour, Source
 from .wording import format_formula
+
+if TYPE_CHECKING:
+    from ..tensor.jax.timing import Spread, Verdict
 
 #: Of functions that are compared; letters tell those apart that are more.
 COLOURS: tuple[Colour, ...] = get_args(Colour)[1:]
@@ -136,8 +139,6 @@ class Advice:
 
 
 State = Literal["pending", "done", "failed"]
-#: Which of two gradients is faster; "noisy" and "neither" are no winner.
-Faster = Literal["gradient", "jax.grad", "neither", "noisy", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -157,8 +158,8 @@ class Plain:
 class Measured:
     """Times in seconds and bytes at the sizes where they were measured, in numbers of type `dtype`.
 
-    Value, gradient and plain JAX's gradient (`jax_adjoint`) run in turn, `repeats` times: medians, quartiles of both gradients.
-    `faster` is "noisy" where times vary too much to say, "neither" where they are alike, "unknown" without plain JAX's.
+    Value, gradient and plain JAX's gradient (`jax_adjoint`) run in turn, `repeats` times. `faster` says which of both
+    gradients is; None without plain JAX's.
     """
 
     sizes: Mapping[str, int]
@@ -166,16 +167,14 @@ class Measured:
     repeats: int
     device: str
     dtype: str
-    value: float
-    adjoint: float
-    adjoint_spread: tuple[float, float]
+    value: Spread
+    adjoint: Spread
     value_bytes: int
     adjoint_bytes: int
     value_statements: Mapping[str, float]
     adjoint_statements: Mapping[str, float]
-    jax_adjoint: float | None
-    jax_spread: tuple[float, float] | None
-    faster: Faster
+    jax_adjoint: Spread | None
+    faster: Verdict | None
     note: str = ""
 
 

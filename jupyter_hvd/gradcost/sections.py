@@ -165,20 +165,19 @@ def _say_measured(measured: Measured, report: Report) -> Iterator[str]:
         if report.is_at(measured.sizes)
         else f"Measured at {measured.at} {where}."
     )
-    adjoint = format_spread(measured.adjoint, measured.adjoint_spread)
-    yield translatable(f"Value {in_seconds(measured.value)}, gradient {adjoint}.")
-    if measured.jax_adjoint is not None and measured.jax_spread is not None:
-        jax = format_spread(measured.jax_adjoint, measured.jax_spread)
+    value, adjoint = in_seconds(measured.value.median), format_spread(measured.adjoint)
+    yield translatable(f"Value {value}, gradient {adjoint}.")
+    if measured.jax_adjoint is not None and measured.faster is not None:
+        jax = format_spread(measured.jax_adjoint)
         yield translatable(f"jax.grad {jax}: {_FASTER[measured.faster]}.")
     yield measured.note
 
 
 _FASTER = {
-    "gradient": "this gradient is faster",
-    "jax.grad": "jax.grad is faster",
+    "first": "this gradient is faster",
+    "second": "jax.grad is faster",
     "neither": "no difference",
     "noisy": "too noisy to compare",
-    "unknown": "not compared",
 }
 
 

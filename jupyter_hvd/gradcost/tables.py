@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ..tensor.language.units import in_bytes, in_seconds
 from .report import Figure, Measured, Plain, Ratio, Report
@@ -11,10 +12,14 @@ from .view import Cell, Colour, Column, Remark, Row, Section, Span, Table
 from .wording import (
     format_number,
     format_percent,
+    format_quartiles,
     format_ratio,
     name_of_plain,
     translatable,
 )
+
+if TYPE_CHECKING:
+    from ..tensor.jax.timing import Spread
 
 #: What a row of a table has in each column, by the column's name.
 Cells = dict[str, Cell]
@@ -119,21 +124,17 @@ def _times(colour: Colour, measured: Measured | None) -> Cells:
     if measured is None:
         return {"time": plain_cell("—")}
     if colour == "value":
-        return {"memory": _memory(measured.value_bytes), "time": _time(measured.value)}
+        time = plain_cell(in_seconds(measured.value.median))
+        return {"memory": plain_cell(in_bytes(measured.value_bytes)), "time": time}
     return {
-        "memory": _memory(measured.adjoint_bytes),
-        "time": _time(measured.adjoint, measured.adjoint_spread),
+        "memory": plain_cell(in_bytes(measured.adjoint_bytes)),
+        "time": _time_cell(measured.adjoint),
     }
 
 
-def _memory(size: float | None) -> Cell:
-    return plain_cell("—" if size is None else in_bytes(size))
-
-
-def _time(median: float, quartiles: tuple[float, float] | None = None) -> Cell:
-    """The median of a call, and the quartiles below it where they are known."""
-    note = () if quartiles is None else (Span(" to ".join(map(in_seconds, quartiles))),)
-    return Cell((Span(in_seconds(median)),), note)
+def _time_cell(times: Spread) -> Cell:
+    """The median of a call, and the quartiles below it."""
+    return Cell((Span(in_seconds(times.median)),), (Span(format_quartiles(times)),))
 
 
 def _plain_cells(report: Report, plain: Plain, measured: Measured | None, live: bool) -> Cells:
@@ -159,9 +160,9 @@ def _plain_cells(report: Report, plain: Plain, measured: Measured | None, live: 
         "time": plain_cell("—"),
     }
     if memory is not None:
-        cells["memory"] = _memory(memory)
+        cells["memory"] = plain_cell(in_bytes(memory))
     if measured is not None and measured.jax_adjoint is not None:
-        cells["time"] = _time(measured.jax_adjoint, measured.jax_spread)
+        cells["time"] = _time_cell(measured.jax_adjoint)
     return cells
 
 

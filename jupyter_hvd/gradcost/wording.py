@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from ..tensor.cost.formula import Formula
 from ..tensor.language.units import in_seconds
+
+if TYPE_CHECKING:
+    from ..tensor.jax.timing import Spread
 
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -51,7 +55,10 @@ def format_ratio(value: float) -> str:
     return f"{value:.2f}" if value >= 0.1 or value == 0 else f"{value:.1g}"
 
 
-def format_spread(median: float, quartiles: tuple[float, float]) -> str:
+def format_spread(times: Spread) -> str:
     """A time with the quartiles that it varies by: `128 µs (105 µs to 160 µs)`."""
-    low, high = quartiles
-    return f"{in_seconds(median)} ({in_seconds(low)} to {in_seconds(high)})"
+    return f"{in_seconds(times.median)} ({format_quartiles(times)})"
+
+
+def format_quartiles(times: Spread) -> str:
+    return f"{in_seconds(times.low)} to {in_seconds(times.high)}"

@@ -133,8 +133,8 @@ def test_measured_times_are_those_of_profile(by_name, shell):
     shown = [row["seconds"] for row in rows_of(done, "Statements of the gradient")]
     assert shown == list(map(in_seconds, times.values()))
     costs = {row["name"]: row for row in rows_of(done, "Costs")}
-    assert costs["Gradient"]["time"] == in_seconds(measured.adjoint)
-    assert costs["jax.grad"]["time"] == in_seconds(measured.jax_adjoint)
+    assert costs["Gradient"]["time"] == in_seconds(measured.adjoint.median)
+    assert costs["jax.grad"]["time"] == in_seconds(measured.jax_adjoint.median)
     profile = front.panel.subject.reverse.profile(*case.arguments, repeats=1)
     assert list(times) == [s.name for s in profile.statements]
     assert all(t > 0 for t in times.values())
@@ -278,11 +278,11 @@ def test_times_are_those_of_the_type_of_a_call(by_name, shell, dtype):
     assert panel.measured.dtype == dtype == str(function(*arguments).dtype)
     entries = 16 + 4 + 1
     assert panel.measured.value_bytes >= entries * np.dtype(dtype).itemsize
-    assert panel.measured.jax_adjoint > 0
-    low, high = panel.measured.adjoint_spread
-    assert low <= panel.measured.adjoint <= high
+    assert panel.measured.jax_adjoint.median > 0
+    times = panel.measured.adjoint
+    assert times.low <= times.median <= times.high
     assert panel.measured.repeats >= 11
-    assert panel.measured.faster != "unknown"
+    assert panel.measured.faster is not None
 
 
 def test_a_call_in_the_cell_is_one_of_a_tensor_function(shell):
