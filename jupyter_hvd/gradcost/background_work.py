@@ -36,7 +36,7 @@ def wanted_sizes(subject: Subject, sizes: Sizes, linked: bool) -> dict[str, list
         points = []
         for n in sorted({*GRID, sizes[name]}):
             here = {**sizes, **dict.fromkeys(size.names, n)}
-            within = size.low <= n <= size.high and subject.fits_data(here)
+            within = n <= size.high and subject.fits_data(here)
             if within and subject.dense_entries(here) <= ESTIMATED:
                 points.append((n, sizes_key(here)))
         if not size.fixed:

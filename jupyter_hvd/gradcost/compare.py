@@ -65,7 +65,7 @@ def compare_function(
         make_figure(beside, part, there, spell) if fits else None
         for part in (beside.value, beside.adjoint)
     )
-    sliders = {a.name: replace(b, low=a.low, high=a.high) for a, b in pairs if not a.fixed}
+    sliders = {a.name: replace(b, high=a.high) for a, b in pairs if not a.fixed}
     wrong = "" if fits else "at these sizes it reads out of range"
     if not sliders:
         wrong = wrong or f"it shares no size with `{about.name}`"

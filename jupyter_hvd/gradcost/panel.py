@@ -165,8 +165,7 @@ class Panel:
     def _resize_sliders(self, moved: Mapping[str, int]) -> None:
         with self.lock:
             sizes = move_sizes(self.subject, self.sizes, moved, self.linked)
-            if not self.subject.fits_data(sizes):
-                self.subject.require_in_range(sizes)
+            self.subject.require_in_range(sizes)
             self.sizes, self.error = sizes, ""
             self.plain = work.known_estimates(
                 self.subject, sizes, self.linked, self.known, self.plain.message

@@ -308,8 +308,7 @@ def make_report(
     locate: Locate = plain_source,
 ) -> Report:
     """The figures at these sizes. Raises TensorError where they bring a read out of range."""
-    if not subject.fits_data(sizes):
-        subject.require_in_range(sizes)
+    subject.require_in_range(sizes)
     here = spell_formulas(subject, sizes, linked)
     value, forward, adjoint = (
         make_figure(subject, part, sizes, here)
@@ -494,5 +493,5 @@ def move_sizes(
             if name in size.names:
                 if size.fixed:
                     raise TensorError(f"`{name}` is fixed by the data of `{size.fixed}`")
-                result |= dict.fromkeys(size.names, max(size.low, min(size.high, int(value))))
+                result |= dict.fromkeys(size.names, max(1, min(size.high, int(value))))
     return result

@@ -92,7 +92,7 @@ def _sliders(report: Report) -> Iterator[Section]:
             slider.name,
             " = ".join(slider.names),
             report.sizes[slider.name],
-            slider.low,
+            1,
             slider.high,
             f"fixed by the data of {slider.fixed}" if slider.fixed else "",
         )

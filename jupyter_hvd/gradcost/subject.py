@@ -17,7 +17,6 @@ from ..tensor.cost.statements import ProgramCosts, Sizes
 from ..tensor.cost.stored_values import StoredValues, list_stored_values
 from ..tensor.frontend.bounds import reads, undecided
 from ..tensor.instance import Instance
-from ..tensor.language.affine import Affine
 from ..tensor.language.predicates import (
     FALSE,
     Predicate,
@@ -38,7 +37,6 @@ from ..tensor.language.types import (
     Real,
     Relation,
     TupleSet,
-    dimensions,
 )
 from ..tensor.polyhedral.sets import simplify_under
 from ..tensor.reference.evaluate import Environment, holds
@@ -53,13 +51,12 @@ LARGEST = 1 << 20
 
 @dataclass(frozen=True)
 class Size:
-    """A size, or several that go together: `names` are equal and move as one.
+    """A size from 1 to `high`, or several that go together: `names` are equal and move as one.
 
     `fixed` names the parameter whose data fix it.
     """
 
     names: tuple[str, ...]
-    low: int
     high: int
     fixed: str = ""
 
@@ -190,8 +187,7 @@ class Subject:
         found: dict[str, str] = {}
         for x, t in self.types:
             if self.arguments is not None and isinstance(t, Relation | IndexArray):
-                for n in t.dims:
-                    found |= dict.fromkeys(sorted(n.names), x)
+                found |= dict.fromkeys(_size_names(t), x)
         for lookup in self.instance.checked.lookups:
             found |= dict.fromkeys(sorted(lookup.size.names), lookup.relation)
         return found
@@ -223,7 +219,8 @@ class Subject:
 
     def require_in_range(self, sizes: Sizes) -> None:
         """Raise TensorError, with a counter-example, where a read is out of range."""
-        undecided(self.instance.checked, sizes)
+        if not self.fits_data(sizes):
+            undecided(self.instance.checked, sizes)
 
     def size_sliders(self, linked: bool = True) -> tuple[Size, ...]:
         """The sizes to choose, those that the reads tie together as one while they are equal."""
@@ -231,18 +228,16 @@ class Subject:
         for tied in self._read_together if linked else ():
             for a, b in combinations([n for n in self.start if n in tied], 2):
                 if self.start[a] == self.start[b]:
-                    joined = groups[a] | groups[b]
-                    groups |= dict.fromkeys(joined, joined)
-        made: dict[str, Size] = {}
-        order = {name: k for k, name in enumerate(self.start)}
-        for name in sorted(self.start, key=lambda n: ("_" in n, order[n])):
-            if any(name in size.names for size in made.values()):
-                continue
-            names = tuple(sorted(groups[name], key=lambda n: ("_" in n, order[n])))
-            fixed = next((self.fixed_sizes[n] for n in names if n in self.fixed_sizes), "")
-            top = max(4096, *(16 * self.start[n] for n in names))
-            made[name] = Size(names, 1, min(LARGEST, 1 << (top - 1).bit_length()), fixed)
-        return tuple(made.values())
+                    both = groups[a] | groups[b]
+                    groups |= dict.fromkeys(both, both)
+        order = sorted(self.start, key=lambda name: "_" in name)
+        joined = dict.fromkeys(tuple(n for n in order if n in groups[name]) for name in order)
+        return tuple(map(self._make_size, joined))
+
+    def _make_size(self, names: tuple[str, ...]) -> Size:
+        top = max(4096, *(16 * self.start[name] for name in names))
+        fixed = next((self.fixed_sizes[name] for name in names if name in self.fixed_sizes), "")
+        return Size(names, min(LARGEST, 1 << (top - 1).bit_length()), fixed)
 
     @cached_property
     def _read_together(self) -> tuple[frozenset[str], ...]:
@@ -295,34 +290,33 @@ def make_subject(
     else:
         instance = function.instance
         start = function.last_sizes or {}
-    names = _size_names(instance)
+    names = _list_size_names(instance)
     known = {name: max(1, start[name]) for name in names if name in start}
     made = Subject(function, (), instance, known, arguments, against, label).differentiate_by(wrt)
     return made if len(known) == len(names) else replace(made, start=_first_fit(made, names))
 
 
-def _size_names(instance: Instance) -> list[str]:
+def _list_size_names(instance: Instance) -> list[str]:
+    """The names of all sizes, in the order of the parameters and their axes."""
     found: dict[str, None] = {}
     for x, type_, _ in instance.parameters:
         if isinstance(type_, Integer):
             found[reserve_generated_names(x)] = None
-        for n in _dimensions_of(type_):
-            found |= dict.fromkeys(sorted(n.names))
+        found |= dict.fromkeys(_size_names(type_))
     return list(found)
 
 
-def _dimensions_of(type_: ParameterType) -> Iterator[Affine]:
+def _size_names(type_: ParameterType) -> Iterator[str]:
     match type_:
-        case Relation(dims) | IndexArray(dims):
-            yield from dims
+        case Array(size, element):
+            yield from sorted(size.names)
+            yield from _size_names(element)
         case Product(first, second):
-            yield from _dimensions_of(first)
-            yield from _dimensions_of(second)
-        case Array(_, element):
-            yield from dimensions(type_)
-            while isinstance(element, Array):
-                element = element.element
-            yield from _dimensions_of(element)
+            yield from _size_names(first)
+            yield from _size_names(second)
+        case Relation(dims) | IndexArray(dims):
+            for n in dims:
+                yield from sorted(n.names)
 
 
 def _first_fit(made: Subject, names: Sequence[str]) -> dict[str, int]:

@@ -62,7 +62,7 @@ def wanted_sizes(
     n = FIRST
     while n <= size.high:
         here = {**sizes, **dict.fromkeys(size.names, n)}
-        if n >= size.low and subject.fits_data(here) and count_entries(subject, here) <= MEASURED:
+        if subject.fits_data(here) and count_entries(subject, here) <= MEASURED:
             yield n, here
         n *= 2
 
