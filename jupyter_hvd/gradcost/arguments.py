@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ..tensor import calls
 from ..tensor.cost.statements import Sizes
 from ..tensor.jax.precision import is_double, keeping_float64
 from ..tensor.jax.sample_arguments import random_arguments
@@ -23,11 +24,19 @@ def jax_precision(subject: Subject) -> AbstractContextManager[Any]:
     return keeping_float64(is_double(subject.types, tuple(subject.arguments.values())))
 
 
-def at_sizes(subject: Subject, sizes: Sizes) -> dict[str, Any]:
-    """What the gradient is run with at some sizes: random numbers, or what the subject was called with, at its sizes."""
+def make_arguments(subject: Subject, sizes: Sizes, is_random: bool = False) -> dict[str, Any]:
+    """What the gradient is run with at some sizes: random numbers, or what the subject was called with, at its sizes.
+
+    Args:
+        is_random: random numbers at all sizes.
+
+    Raises:
+        TensorError: with these a read is out of range.
+    """
     arguments = random_arguments(subject.adjoint_instance, sizes, subject.arguments)
-    if subject.arguments is not None and dict(sizes) == dict(subject.start):
+    if not is_random and subject.arguments is not None and dict(sizes) == dict(subject.start):
         arguments |= subject.arguments
+    calls.check(subject.instance, subject.own_arguments(arguments), sizes)
     return arguments
 
 
@@ -53,7 +62,3 @@ def real_arguments(subject: Subject, arguments: Mapping[str, Any]) -> list[Any]:
         for x, t in subject.types
         if isinstance(t, Real | Array | Product)
     ]
-
-
-def on_device(values: Any) -> Any:
-    return jax.tree_util.tree_map(jnp.asarray, values)

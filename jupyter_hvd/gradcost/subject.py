@@ -4,7 +4,7 @@ that its relations have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, product
@@ -160,6 +160,10 @@ class Subject:
             largest, e = max(largest, _dense_entries(e.value, sizes)), e.body
         return max(largest, _dense_entries(e, sizes))
 
+    def own_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of the function, of arguments of its gradient."""
+        return {x: arguments[x] for x, _ in self.types}
+
     @property
     def types(self) -> list[tuple[str, ParameterType]]:
         return [(x, t) for x, t, _ in self.instance.parameters]
@@ -216,6 +220,15 @@ class Subject:
     def fits_data(self, sizes: Sizes) -> bool:
         here = Environment(integers=dict(sizes))
         return not any(holds(p, here) for p in self.out_of_range)
+
+    def sizes_over(
+        self, size: Size, sizes: Sizes, values: Iterable[int]
+    ) -> Iterator[tuple[int, dict[str, int]]]:
+        """The values of one size at which every read is in range, with all sizes there: the others as they stand."""
+        for n in values:
+            here = {**sizes, **dict.fromkeys(size.names, n)}
+            if n <= size.high and self.fits_data(here):
+                yield n, here
 
     def require_in_range(self, sizes: Sizes) -> None:
         """Raise TensorError, with a counter-example, where a read is out of range."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable
 
-from ..tensor import TensorError, calls
+from ..tensor import TensorError
 from ..tensor.cost.statements import Sizes
 from ..tensor.measure import LONG, fit_growth
 from .background_work import MEASURED, Progress, count_entries
 from .report import Times
 from .subject import Size, Subject
 
-FIRST = 4
+POWERS = tuple(1 << k for k in range(2, 21))
 REPEATS = 7
 
 
@@ -24,20 +23,25 @@ def sweep_sizes(
     step: Callable[[], None],
 ) -> Times:
     """Times over one size, or several that are equal, the others as they stand; `step` is called often and may raise."""
+    from ..tensor.jax.timing import interleaved
     from . import xla
-    from .arguments import jax_precision, number_type
+    from .arguments import jax_precision, make_arguments, number_type
 
     if subject.missing_data:
         raise TensorError(subject.missing_data)
     found: list[tuple[int, float, float]] = []
-    tried = list(wanted_sizes(subject, sizes, size))
+    over_size = subject.sizes_over(size, sizes, POWERS)
+    tried = [point for point in over_size if count_entries(subject, point[1]) <= MEASURED]
     if not tried:
         raise TensorError(f"there is no size `{size.name}` at which this can be measured")
     with jax_precision(subject):
         for k, (n, here) in enumerate(tried):
             progress(k, len(tried))
-            arguments = _make_arguments(subject, here)
-            value, adjoint = _shortest_seconds(subject, here, arguments, step)
+            step()
+            arguments = make_arguments(subject, here, is_random=True)
+            kernels = xla.compile_kernels(subject, here, arguments)
+            # The shortest: what else the machine does makes none shorter.
+            value, adjoint = map(min, interleaved(kernels, REPEATS, step))
             found.append((n, value, adjoint))
             if max(value, adjoint) > LONG:
                 break
@@ -53,39 +57,3 @@ def sweep_sizes(
         seconds=seconds,
         growth={kind: fit_growth(over, found) for kind, found in seconds.items()},
     )
-
-
-def wanted_sizes(
-    subject: Subject, sizes: Sizes, size: Size
-) -> Iterator[tuple[int, dict[str, int]]]:
-    """The powers of two at which every read is in range and all arrays have room."""
-    n = FIRST
-    while n <= size.high:
-        here = {**sizes, **dict.fromkeys(size.names, n)}
-        if subject.fits_data(here) and count_entries(subject, here) <= MEASURED:
-            yield n, here
-        n *= 2
-
-
-def _make_arguments(subject: Subject, sizes: Sizes) -> dict[str, Any]:
-    from ..tensor.jax.sample_arguments import random_arguments
-
-    return random_arguments(subject.adjoint_instance, sizes, subject.arguments)
-
-
-def _shortest_seconds(
-    subject: Subject, sizes: Sizes, arguments: Mapping[str, Any], step: Callable[[], None]
-) -> tuple[float, float]:
-    """The shortest of some calls of value and gradient, run in turn: what else the machine does makes none shorter."""
-    from ..tensor.jax.timing import interleaved
-    from .xla import compiled_kernel
-
-    own = {x: arguments[x] for x, _ in subject.types}
-    calls.check(subject.instance, own, sizes)
-    step()
-    value = compiled_kernel(subject.instance, sizes, own)
-    step()
-    adjoint = compiled_kernel(subject.adjoint_instance, sizes, arguments)
-    times = interleaved((value, adjoint), REPEATS, step)
-    first, second = map(min, times)
-    return first, second

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from ..tensor import TensorError, calls
+from ..tensor import TensorError
 from ..tensor.cost.statements import Sizes
 from ..tensor.instance import Instance
 from ..tensor.language.types import Array, Product, Real
@@ -30,11 +30,10 @@ def view_text(subject: Subject, sizes: Sizes, view: str) -> str:
 
 def plans_text(subject: Subject, sizes: Sizes) -> str:
     """The tables of `f.plan(…)` and `f.grad(…).plan(…)`."""
-    from .arguments import at_sizes
+    from .arguments import make_arguments
 
-    arguments = at_sizes(subject, sizes)
-    own = {x: arguments[x] for x, _ in subject.types}
-    calls.check(subject.instance, own, sizes)
+    arguments = make_arguments(subject, sizes)
+    own = subject.own_arguments(arguments)
     return (
         f"value\n{_plan_text(subject.instance, sizes, own)}\n\n"
         f"gradient by {', '.join(subject.wrt)}\n{_plan_text(subject.adjoint_instance, sizes, arguments)}"

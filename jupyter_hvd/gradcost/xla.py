@@ -14,6 +14,7 @@ from ..tensor.instance import Instance
 from ..tensor.jax.backend import kernel
 from ..tensor.jax.precision import is_double, keeping_float64
 from ..tensor.jax.profile import temporary_bytes, xla_estimates
+from .subject import Subject
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,20 @@ def compile_call(function: Callable[..., Any], arguments: Sequence[Any]) -> Call
     return partial(run, *arguments)
 
 
-def compiled_kernel(
+def compile_kernels(
+    subject: Subject, sizes: Sizes, arguments: Mapping[str, Any]
+) -> list[Callable[[], Any]]:
+    """Calls of the kernels of value and gradient: those of the functions would change what cards tell of their last call."""
+    own = subject.own_arguments(arguments)
+    return [
+        _compile_kernel(subject.instance, sizes, own),
+        _compile_kernel(subject.adjoint_instance, sizes, arguments),
+    ]
+
+
+def _compile_kernel(
     instance: Instance, sizes: Sizes, arguments: Mapping[str, Any]
 ) -> Callable[[], Any]:
-    """A call of the kernel: one of the function would change what its cards tell of its last call."""
     made, given = kernel(instance, sizes), tuple(arguments.values())
     with keeping_float64(is_double(made.kinds, given)):
         return compile_call(made.run, made.operands(given))
