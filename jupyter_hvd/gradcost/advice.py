@@ -187,9 +187,10 @@ def _growth_estimate(subject: Subject, sizes: Sizes, plain: Plain | None) -> Ite
     if plain is None:
         return
     groups = {size.name: size.names for size in subject.size_sliders()}
-    for name, points in plain.adjoint.items():
+    for name, estimates in plain.estimates.items():
         tied = groups.get(name, (name,))
-        across, flops = zip(*points[-2:], strict=True) if points else ((), ())
+        across = list(estimates)[-2:]
+        flops = [estimates[n].flops for n in across]
         counts = [
             subject.evaluate(subject.adjoint.total, {**sizes, **dict.fromkeys(tied, n)})
             for n in across

@@ -64,16 +64,13 @@ def known_estimates(
     subject: Subject, sizes: Sizes, linked: bool, known: Mapping[Key, Any], message: str = ""
 ) -> Plain:
     """What is known of plain JAX at these sizes."""
-    flops: dict[str, tuple[tuple[int, float], ...]] = {}
-    memory: dict[str, tuple[tuple[int, float], ...]] = {}
-    whole = not message
-    for name, points in wanted_sizes(subject, sizes, linked).items():
-        found = [(n, known[at]) for n, at in points if known.get(at) is not None]
-        whole = whole and all(at in known for _, at in points)
-        flops[name] = tuple((n, e.flops) for n, e in found)
-        memory[name] = tuple((n, float(e.memory)) for n, e in found)
-    state: State = "failed" if message else "done" if whole else "pending"
-    return Plain(state, subject.version, message, flops, memory)
+    wanted = wanted_sizes(subject, sizes, linked)
+    found = {
+        name: {n: known[at] for n, at in points if known.get(at)} for name, points in wanted.items()
+    }
+    is_complete = all(at in known for _, at in chain.from_iterable(wanted.values()))
+    state: State = "failed" if message else "done" if is_complete else "pending"
+    return Plain(state, subject.version, message, found)
 
 
 def measure_subject(

@@ -76,7 +76,7 @@ def legend_of(report: Report) -> Remark:
         Span(name, "dashed" if k == 1 else "line", colour=colour)
         for k, (colour, name) in enumerate(NAMES)
     ]
-    if report.plain and any(report.plain.adjoint.values()):
+    if report.plain and any(report.plain.estimates.values()):
         of = name_of_plain(report.plain.against)
         spans.append(Span(f"jax.grad {of}, XLA’s estimate of flops", "line", colour="jax"))
     return Remark(tuple(spans), "legend")
@@ -85,8 +85,8 @@ def legend_of(report: Report) -> Remark:
 def _operations_plot(report: Report, curve: Curve) -> Plot:
     """Operations as counted; dots are XLA's estimates of plain JAX."""
     size, at = curve.size, curve.at
-    plain = report.plain.adjoint.get(size, ()) if report.plain else ()
-    dots = tuple((n, flops) for n, flops in plain if flops > 0)
+    plain = report.plain.estimates.get(size, {}) if report.plain else {}
+    dots = tuple((n, estimate.flops) for n, estimate in plain.items() if estimate.flops > 0)
     marks = tuple(
         Mark(dot, f"jax.grad, {size} = {dot[0]}: {format_number(dot[1])} flops (XLA)")
         for dot in dots

@@ -142,16 +142,25 @@ State = Literal["pending", "done", "failed"]
 
 
 @dataclass(frozen=True)
+class Estimate:
+    """XLA's own estimate of a compiled function: floating-point operations, and the bytes that it
+    needs beside its arguments and result.
+    """
+
+    flops: float
+    memory: int
+
+
+@dataclass(frozen=True)
 class Plain:
     """What plain `jax.grad` makes of the program, or of the user's function `against`: XLA's
-    estimates, at some sizes of each curve.
+    estimates, at some values of each size.
     """
 
     state: State
     against: str
     message: str = ""
-    adjoint: Mapping[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
-    memory: Mapping[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
+    estimates: Mapping[str, Mapping[int, Estimate]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -267,10 +276,12 @@ class Report:
         """The times, where they are for the sizes on display."""
         return self.measured if self.measured and self.is_at(self.measured.sizes) else None
 
-    def plain_here(self, known: Mapping[str, tuple[tuple[int, float], ...]]) -> float | None:
-        """An estimate of XLA's at the sizes on display, over any of them."""
-        found = (dict(known.get(s.name, ())).get(self.sizes[s.name]) for s in self.sliders)
-        return next((value for value in found if value is not None), None)
+    @property
+    def plain_here(self) -> Estimate | None:
+        """The estimate of XLA's at the sizes on display, over any of them."""
+        known = self.plain.estimates if self.plain else {}
+        found = (known.get(s.name, {}).get(self.sizes[s.name]) for s in self.sliders)
+        return next((estimate for estimate in found if estimate), None)
 
     @property
     def sides(self) -> tuple[Compared, ...]:

@@ -139,18 +139,16 @@ def _time_cell(times: Spread) -> Cell:
 
 def _plain_cells(report: Report, plain: Plain, measured: Measured | None, live: bool) -> Cells:
     """What is known of plain JAX's gradient."""
-    flops, memory = report.plain_here(plain.adjoint), report.plain_here(plain.memory)
+    estimate = report.plain_here
     is_waiting = plain.state == "pending" and live and not report.error
-    state = (
-        "flops, XLA’s estimate"
-        if plain.state == "done" and flops is not None
-        else "no estimate here"
-    )
+    state = "flops, XLA’s estimate" if plain.state == "done" and estimate else "no estimate here"
     if plain.state == "failed":
         state = plain.message
     cells = {
         "name": plain_cell("jax.grad"),
-        "total": count_cell(flops, plain.message, translatable("flops")),
+        "total": count_cell(
+            estimate.flops if estimate else None, plain.message, translatable("flops")
+        ),
         "formula": Cell(
             (
                 Span(translatable("estimating…") if is_waiting else state),
@@ -159,8 +157,8 @@ def _plain_cells(report: Report, plain: Plain, measured: Measured | None, live: 
         ),
         "time": plain_cell("—"),
     }
-    if memory is not None:
-        cells["memory"] = plain_cell(in_bytes(memory))
+    if estimate:
+        cells["memory"] = plain_cell(in_bytes(estimate.memory))
     if measured is not None and measured.jax_adjoint is not None:
         cells["time"] = _time_cell(measured.jax_adjoint)
     return cells

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,17 +13,8 @@ from ..tensor.instance import Instance
 from ..tensor.jax.backend import kernel
 from ..tensor.jax.precision import is_double, keeping_float64
 from ..tensor.jax.profile import temporary_bytes, xla_estimates
+from .report import Estimate
 from .subject import Subject
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """XLA's own estimate of a compiled function: floating-point operations, and the bytes that it
-    needs beside its arguments and result.
-    """
-
-    flops: float
-    memory: int
 
 
 def estimate_cost(function: Callable[..., Any], shapes: Sequence[Any]) -> Estimate | None:

@@ -223,7 +223,7 @@ def test_an_estimate_of_the_sizes_before_is_none_of_those_after(by_name, shell, 
     monkeypatch.undo()
     front.panel.estimate_plain().join(60)
     assert front.panel.plain.state == "done"
-    assert 9 in dict(front.panel.plain.adjoint["n"])
+    assert 9 in front.panel.plain.estimates["n"]
 
 
 @pytest.mark.parametrize("outcome", ["times", "error"])
