@@ -18,7 +18,6 @@ from ..tensor.cost.formula import Formula, rename_sizes, select_region
 from ..tensor.cost.statements import Line, ProgramCosts, Sizes
 from ..tensor.language.errors import Place
 from ..tensor.measure import Growth
-from .rules import RULES
 from .subject import BOUND, Size, Subject
 from .view import Colour, Source
 from .wording import format_formula
@@ -62,31 +61,20 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Row:
-    """A statement of Tensor SSA, its cost, and where it came from.
+    """A statement of Tensor SSA, its cost, and where it came from: a place in the user's program, and `call`, what the user
+    wrote there.
 
-    `target` is what it fills; `expression` what each entry is, and `condition` stands behind it;
-    `call` what the user wrote that it came from. A loop is followed by the statements of its
-    turns, `X4.B3`, whose operations, those of all turns, are in the loop's.
+    A loop is followed by the statements of its turns, `X4.B3`, whose operations, those of all turns, are in the loop's.
     """
 
-    name: str
-    expression: str
-    condition: str
+    line: Line
     support: str
     points: int | None
     formula: str
     operations: int | None
     share: float
-    rule: str
-    why: str
-    source: str
     place: Source | None
-    call: str = ""
-    target: str = ""
-
-    @property
-    def as_text(self) -> str:
-        return self.expression + self.condition
+    call: str
 
 
 @dataclass(frozen=True)
@@ -393,40 +381,30 @@ def _make_rows(
     subject: Subject, part: ProgramCosts, sizes: Sizes, locate: Locate, here: Spell
 ) -> tuple[Row, ...]:
     """The statements; after a loop those of a turn, whose operations are in the loop's."""
-    rows = [_make_row(subject, line, sizes, locate, here) for line in part.lines]
-    whole = sum(row.operations or 0 for row in rows)
-    inner = {line.name: line.turns for line in part.lines}
-    rows = [
-        row
-        for outer in rows
-        for row in (
-            outer,
-            *(_make_row(subject, line, sizes, locate, here) for line in inner[outer.name]),
-        )
-    ]
+    make = partial(_make_row, subject, sizes, locate, here)
+    rows: list[Row] = []
+    whole = 0
+    for line in part.lines:
+        row = make(line)
+        rows += [row, *map(make, line.turns)]
+        whole += row.operations or 0
     return tuple(
         replace(row, share=(row.operations or 0) / whole if whole else 0.0) for row in rows
     )
 
 
-def _make_row(subject: Subject, line: Line, sizes: Sizes, locate: Locate, here: Spell) -> Row:
+def _make_row(subject: Subject, sizes: Sizes, locate: Locate, here: Spell, line: Line) -> Row:
     spent = [f for f in line.costs.values() if str(f) != "0"]
-    origin = line.origin
+    place = line.origin.place
     return Row(
-        name=line.name,
-        expression=line.spelling.expression,
-        condition=line.spelling.condition,
+        line=line,
         support=here(line.points),
         points=subject.evaluate(line.points, sizes),
         formula=" + ".join(map(here, spent)) or "0",
         operations=subject.evaluate.sum_formulas(line.costs.values(), sizes),
         share=0.0,
-        rule=origin.rule,
-        why=RULES.get(origin.rule, ""),
-        source=origin.source,
         place=locate(line.source_lines[0][0]) if line.source_lines else None,
-        call="" if origin.place is None else written_at(origin.place),
-        target=line.spelling.target,
+        call="" if place is None else written_at(place),
     )
 
 

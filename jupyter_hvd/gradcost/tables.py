@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..tensor.language.units import in_bytes, in_seconds
 from .report import Figure, Measured, Plain, Ratio, Report
 from .report import Row as Statement
+from .rules import RULES
 from .view import Cell, Colour, Column, Remark, Row, Section, Span, Table
 from .wording import (
     format_number,
@@ -249,7 +250,8 @@ def _statements_table(
 ) -> Table:
     rows = []
     for each in statements:
-        seconds = times.get(each.name)
+        name, source = each.line.name, each.line.origin.source
+        seconds = times.get(name)
         timed = {} if seconds is None else {"seconds": plain_cell(in_seconds(seconds))}
         cells = {
             "statement": Cell(_statement_text(each), _origin_text(each, derived)),
@@ -260,29 +262,27 @@ def _statements_table(
             "share": Cell((Span(format_percent(each.share)),), share=each.share),
             **timed,
         }
-        group = each.source if derived else each.name
-        rows.append((Row(each.name, (), group=group, extra=not each.operations), cells))
+        group = source if derived else name
+        rows.append((Row(name, (), group=group, extra=not each.operations), cells))
     return make_table(label, _STATEMENTS, rows, caption, empty="No statement costs anything.")
 
 
 def _statement_text(statement: Statement) -> tuple[Span, ...]:
     """A statement, its condition set apart."""
-    condition = statement.condition.strip()
-    return (
-        Span(statement.target or statement.name, "strong", code=True),
-        Span(f"= {statement.expression}", code=True),
-        *([Span(condition, "quiet", code=True)] if condition else []),
-    )
+    target, expression, condition = statement.line.spelling
+    quiet = [Span(condition.strip(), "quiet", code=True)] if condition else []
+    return Span(target, "strong", code=True), Span(f"= {expression}", code=True), *quiet
 
 
 def _origin_text(statement: Statement, derived: bool) -> tuple[Span, ...]:
     """The rule and the statement that it came from, and the user's line."""
-    place, spans = statement.place, []
-    if statement.rule:
-        spans.append(Span(translatable(f"rule {statement.rule}"), title=statement.why))
-    if derived and statement.source:
+    place, origin, spans = statement.place, statement.line.origin, []
+    if origin.rule:
+        why = RULES.get(origin.rule, "")
+        spans.append(Span(translatable(f"rule {origin.rule}"), title=why))
+    if derived and origin.source:
         title = "The statement of the value that it came from"
-        spans.append(Span(f"← {statement.source}", title=title, row=statement.source))
+        spans.append(Span(f"← {origin.source}", title=title, row=origin.source))
     if place:
         line = translatable(f"line {place.line}")
         if place.count is not None:

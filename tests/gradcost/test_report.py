@@ -16,6 +16,7 @@ from jupyter_hvd.gradcost.cells import Cells
 from jupyter_hvd.gradcost.fallback import report_bundle
 from jupyter_hvd.gradcost.panel import Panel
 from jupyter_hvd.gradcost.report import make_report, move_sizes
+from jupyter_hvd.gradcost.rules import RULES
 from jupyter_hvd.gradcost.sections import make_view
 from jupyter_hvd.gradcost.subject import make_subject
 from jupyter_hvd.tensor import TensorError, tensor
@@ -80,7 +81,7 @@ def test_statements_are_those_of_profile(name):
     for lines, rows, function in sides:
         profile = function.profile(*case.arguments, repeats=1)
         shown = [
-            (r.name, predicate_of(line), r.points, r.operations)
+            (r.line.name, predicate_of(line), r.points, r.operations)
             for line, r in zip(lines, rows, strict=True)
         ]
         counted = [(s.name, s.predicate, s.support, s.operations) for s in profile.statements]
@@ -136,10 +137,11 @@ def test_statements_point_at_lines_and_values():
     case = by_name["factorisation"]
     about = make_subject(case.function, case.wrt, (case.arguments, {}))
     made = make_report(about, about.start)
-    names = {row.name for row in made.value_rows}
+    names = {row.line.name for row in made.value_rows}
     for row in made.adjoint_rows:
-        assert row.source == "" or row.source in names
-        assert not row.rule or row.why
+        origin = row.line.origin
+        assert origin.source == "" or origin.source in names
+        assert not origin.rule or origin.rule in RULES
     assert made.heat[0].share == max(heat.share for heat in made.heat)
     assert sum(heat.share for heat in made.heat) == pytest.approx(1)
     assert "np.log(Y[i][j])" in " ".join(heat.place.text for heat in made.heat)
@@ -188,7 +190,8 @@ def test_what_loops_keep_is_what_their_reverse_reads():
         kept.counts["whole"][kept.sizes.index(1)] == kept.counts["blocks"][kept.sizes.index(1)] == 8
     )
     heat = {h.place.text.strip(): (h.value, h.adjoint) for h in made.heat}
-    loops = [row for row in (*made.value_rows, *made.adjoint_rows) if "iterate" in row.as_text]
+    rows = *made.value_rows, *made.adjoint_rows
+    loops = [row for row in rows if "iterate" in row.line.spelling.expression]
     assert sum(heat["h = np.tanh(W @ h + U @ x[t])"]) == sum(row.operations for row in loops)
     assert all("tanh" in row.place.text for row in loops), "a loop's lines are those of its body"
     panel = Panel(about, Cells(InteractiveShell()))
@@ -213,12 +216,14 @@ def test_a_loop_is_followed_by_the_statements_of_its_turns():
     about = make_subject(rnn, ("W",), (arguments, {}))
     made = make_report(about, about.start)
     assert "T" in [slider.name for slider in made.sliders]
-    loop = next(row for row in made.value_rows if row.as_text.startswith("iterate"))
-    turn = [row for row in made.value_rows if row.name.startswith(f"{loop.name}.")]
+    spelt = {row.line.spelling.expression: row for row in made.value_rows}
+    loop = next(row for text, row in spelt.items() if text.startswith("iterate"))
+    turn = [row for row in made.value_rows if row.line.name.startswith(f"{loop.line.name}.")]
     assert sum(row.operations for row in turn) == loop.operations == 20 * (28 + 4 + 4)
     assert [row.call for row in turn] == ["W @ h", "np.tanh(W @ h)", "np.tanh(W @ h) + x[t]"]
-    names = {row.name for row in made.value_rows}
-    assert {row.source for row in made.adjoint_rows if "." in row.source} <= names
+    names = {row.line.name for row in made.value_rows}
+    sources = {row.line.origin.source for row in made.adjoint_rows}
+    assert {source for source in sources if "." in source} <= names
     assert sum(heat.share for heat in made.heat) == pytest.approx(1)
     assert "np.tanh" in made.heat[0].place.text
     # The value keeps its last state alone; the gradient those of all turns, tanh's values and W's sum.
@@ -240,5 +245,5 @@ def test_a_loop_in_a_loop_has_its_statements_too():
 
     about = make_subject(f, ("x",), ((np.ones(40), np.ones(50)), {}))
     made = make_report(about, about.start)
-    inner = [row for row in made.value_rows if row.name.count(".") == 2]
+    inner = [row for row in made.value_rows if row.line.name.count(".") == 2]
     assert sum(row.operations for row in inner) == made.value.total == 40 * 50 * 3
