@@ -4,7 +4,7 @@ user's own version. That is what the language's sparsity and derivatives are com
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +14,15 @@ import jax.numpy as jnp
 from ..tensor.cost.statements import Sizes
 from ..tensor.jax.dense import Dense
 from ..tensor.language.pairs import from_pairs
-from ..tensor.language.types import Array, Product, Real, dimensions
+from ..tensor.language.types import Product, dimensions
 from .subject import Subject
 
 
 @dataclass(frozen=True, eq=False)
 class Both:
-    """The value and its gradient as compiled JAX functions, with abstract arguments to lower them."""
+    """The value and its gradient as compiled JAX functions of the real parameters in order, with abstract arguments to lower
+    them.
+    """
 
     value: Callable[..., Any]
     adjoint: Callable[..., Any]
@@ -28,59 +30,38 @@ class Both:
 
 
 def plain_jax(subject: Subject, sizes: Sizes) -> Both:
-    """Plain JAX's value and gradient at these sizes: of `--against` where it is given."""
-    real = [(x, t) for x, t in subject.types if isinstance(t, Real | Array | Product)]
-    shapes = tuple(_array_shape(t, sizes) for _, t in real)
-    value = (
-        _translate_program(subject, sizes)
-        if subject.against is None
-        else _own_version(subject, sizes)
-    )
-    by = tuple(k for k, (x, _) in enumerate(real) if x in subject.wrt)
-    if subject.is_scalar:
-        adjoint: Callable[..., Any] = jax.grad(value, by)
-    else:
+    """Plain JAX's value and gradient at these sizes: of `--against` where it is given. Of what is no scalar, the adjoint of
+    ones.
+    """
+    names, types = subject.differentiable_names, dict(subject.types)
+    compute = _translate_program if subject.against is None else _own_version
+    of_arrays = compute(subject, sizes)
 
-        def adjoint(*arrays: Any) -> Any:
-            result, pull = jax.vjp(
-                lambda *moved: value(*_place_arrays(arrays, by, moved)), *(arrays[k] for k in by)
-            )
-            return pull(jax.tree_util.tree_map(jnp.ones_like, result))
+    def value(*arrays: Any) -> Any:
+        return of_arrays(dict(zip(names, arrays, strict=True)))
 
+    def total(*arrays: Any) -> Any:
+        return sum(map(jnp.sum, jax.tree_util.tree_leaves(value(*arrays))))
+
+    by = tuple(k for k, x in enumerate(names) if x in subject.wrt)
+    adjoint = jax.grad(value if subject.is_scalar else total, by)
+    shapes = tuple(_array_shape(types[x], sizes) for x in names)
     return Both(jax.jit(value), jax.jit(adjoint), shapes)
 
 
-def _place_arrays(
-    arrays: tuple[Any, ...], by: tuple[int, ...], moved: tuple[Any, ...]
-) -> list[Any]:
-    placed = list(arrays)
-    for k, array in zip(by, moved, strict=True):
-        placed[k] = array
-    return placed
-
-
-def _own_version(subject: Subject, sizes: Sizes) -> Callable[..., Any]:
+def _own_version(subject: Subject, sizes: Sizes) -> Callable[[Mapping[str, Any]], Any]:
     """The user's JAX version, called like the tensor function."""
-    kinds = subject.types
+    known = {**(subject.arguments or {}), **sizes}
 
-    def value(*arrays: Any) -> Any:
-        remaining = iter(arrays)
-        arguments = []
-        for x, t in kinds:
-            if isinstance(t, Real | Array | Product):
-                arguments.append(from_pairs(next(remaining), _parameter_layout(subject, x)))
-            elif x in sizes:
-                arguments.append(sizes[x])
-            else:
-                assert subject.arguments is not None
-                arguments.append(subject.arguments[x])
-        return subject.against(*arguments)
+    def value(arrays: Mapping[str, Any]) -> Any:
+        return subject.against(
+            *(
+                from_pairs(arrays[x], layout) if x in arrays else known[x]
+                for x, _, layout in subject.instance.parameters
+            )
+        )
 
     return value
-
-
-def _parameter_layout(subject: Subject, name: str) -> Any:
-    return next(layout for x, _, layout in subject.instance.parameters if x == name)
 
 
 def _array_shape(type_: Any, sizes: Sizes) -> Any:
@@ -90,13 +71,8 @@ def _array_shape(type_: Any, sizes: Sizes) -> Any:
     return jax.ShapeDtypeStruct(dims, jnp.result_type(float))
 
 
-def _translate_program(subject: Subject, sizes: Sizes) -> Callable[..., Any]:
-    """The program as a function of its real parameters in order, by JAX operations alone."""
+def _translate_program(subject: Subject, sizes: Sizes) -> Callable[[Mapping[str, Any]], Any]:
+    """The program as a function of its real parameters, by JAX operations alone."""
     relations = {x: (data.type, data.array) for x, data in subject.data.items()}
     translation = Dense(sizes, relations)
-    names = subject.differentiable_names
-
-    def run(*arrays: Any) -> Any:
-        return translation.block(subject.normal, dict(zip(names, arrays, strict=True)))
-
-    return run
+    return lambda arrays: translation.block(subject.normal, arrays)
