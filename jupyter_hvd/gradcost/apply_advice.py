@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import count
+from itertools import count, takewhile
 from typing import Any
 
 import jax
@@ -31,7 +31,7 @@ LARGEST = 1 << 20  # entries at which both programs are still run to be compared
 #: Sums in another order differ by rounding: in float64 by far less than this share of the largest entry.
 TOLERANCE = 1e-9
 
-Costs = tuple[int | None, int | None]
+Costs = tuple[int | None, ...]
 _NUMBERS = count()
 
 
@@ -78,33 +78,35 @@ def accept_advice(
     if not 0 <= way < len(adviser.candidates):
         raise TensorError("this advice no longer applies")
     subject = adviser.subject
-    before = operation_counts(subject, sizes)
-    cheaper: list[tuple[int, Subject, Written, str]] = []
+    written = Written.of(subject.function)
+    now = _count_together(subject, sizes)
+    cheaper: list[tuple[int, Subject, str]] = []
     refused: list[TensorError] = []
-    for written, text in find_proposals(subject, adviser.candidates[way].rewriting, sizes):
+    for text in find_proposals(written, subject, adviser.candidates[way].rewriting, sizes):
         try:
-            after = operation_counts(changed := rewrite_subject(subject, written, text), sizes)
+            changed = rewrite_subject(subject, written, text)
+            then = _count_together(changed, sizes)
         except TensorError as error:
             refused.append(error)
             continue
-        if None not in (*before, *after) and sum(after) < sum(before):  # type: ignore[arg-type]
-            cheaper.append((sum(after), changed, written, text))  # type: ignore[arg-type]
-    for _, changed, written, text in sorted(cheaper, key=lambda found: found[0]):
+        if now is not None and then is not None and then < now:
+            cheaper.append((then, changed, text))
+    for _, changed, text in sorted(cheaper, key=lambda found: found[0]):
         try:
             draws, difference = compare_programs(subject, changed, sizes, cancelled)
         except TensorError as error:
             refused.append(error)
             continue
-        now, then = before, operation_counts(changed, sizes)
         first, last, old, new = changed_lines(written, text)
+        both = subject, changed
         return Change(
             locate(Place(written.filename, first, 0, 0, "")),
             first,
             last,
             old,
             new,
-            (now[0], then[0]),
-            (now[1], then[1]),
+            tuple(each.evaluate(each.value.total, sizes) for each in both),
+            tuple(each.evaluate(each.adjoint.total, sizes) for each in both),
             draws,
             difference,
         )
@@ -116,10 +118,9 @@ def accept_advice(
     )
 
 
-def operation_counts(subject: Subject, sizes: Sizes) -> Costs:
+def _count_together(subject: Subject, sizes: Sizes) -> int | None:
     """Operations of value and gradient, as the panel shows them."""
-    value, adjoint = subject.value, subject.adjoint
-    return subject.evaluate(value.total, sizes), subject.evaluate(adjoint.total, sizes)
+    return subject.evaluate.sum_formulas((subject.value.total, subject.adjoint.total), sizes)
 
 
 def rewrite_subject(subject: Subject, written: Written, text: str) -> Subject:
@@ -159,8 +160,9 @@ def compare_programs(
             for arguments in _draw_arguments(one, at):
                 if cancelled():
                     raise ProfileCancelledError
-                for part, run in (("value", _compute_value), ("gradient", _compute_gradient)):
-                    difference = _relative_difference(run(apart, arguments), run(other, arguments))
+                expected, found = (_compute_both(each, arguments) for each in (apart, other))
+                for part, result in found.items():
+                    difference = _relative_difference(expected[part], result)
                     if not difference <= TOLERANCE:
                         shown = ", ".join(f"{name} = {n}" for name, n in at.items())
                         raise TensorError(
@@ -192,25 +194,20 @@ def _draw_arguments(subject: Subject, sizes: Sizes) -> Iterator[dict[str, Any]]:
     random = np.random.default_rng(1)
     for k in range(DRAWS):
         given = random_arguments(subject.adjoint_instance, sizes, subject.arguments)
-        real = {*subject.differentiable_names, *given} - {x for x, _ in subject.types} | {
-            *subject.differentiable_names
-        }
+        fixed = {x for x, _ in subject.types} - {*subject.differentiable_names}
 
         def draw_leaf(leaf: Any, signed: bool = k >= DRAWS // 2) -> Any:
             signs = random.choice([-1.0, 1.0], np.shape(leaf)) if signed else 1.0
             return np.asarray(leaf * random.uniform(0.5, 1.5, np.shape(leaf)) * signs)
 
         yield {
-            x: jax.tree_util.tree_map(draw_leaf, v) if x in real else v for x, v in given.items()
+            x: v if x in fixed else jax.tree_util.tree_map(draw_leaf, v) for x, v in given.items()
         }
 
 
-def _compute_value(subject: Subject, arguments: Mapping[str, Any]) -> Any:
-    return subject.function(**{x: arguments[x] for x, _ in subject.types})
-
-
-def _compute_gradient(subject: Subject, arguments: Mapping[str, Any]) -> Any:
-    return subject.reverse(**arguments)
+def _compute_both(subject: Subject, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    value = subject.function(**subject.own_arguments(arguments))
+    return {"value": value, "gradient": subject.reverse(**arguments)}
 
 
 def _relative_difference(one: Any, other: Any) -> float:
@@ -241,7 +238,5 @@ def changed_lines(written: Written, text: str) -> tuple[int, int, str, str]:
 
 
 def _common_prefix(one: list[str], other: list[str]) -> int:
-    return next(
-        (k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
-        min(len(one), len(other)),
-    )
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -26,14 +26,6 @@ from .subject import Subject
 ATOMS = (ast.Name, ast.Call, ast.Subscript, ast.Constant, ast.Attribute)
 
 
-@dataclass(frozen=True)
-class Loop:
-    """A loop of a comprehension: `for name in iterable`, under its conditions."""
-
-    name: str
-    node: ast.comprehension
-
-
 @dataclass(frozen=True, eq=False)
 class Written:
     """A function as it stands in its file: its text, and the number of its first line there."""
@@ -74,27 +66,21 @@ class Written:
         return self.text.splitlines(keepends=True)
 
     @cached_property
-    def names(self) -> set[str]:
-        nodes = list(ast.walk(self.tree))
-        arguments = {n.arg for n in nodes if isinstance(n, ast.arg)}
-        return {n.id for n in nodes if isinstance(n, ast.Name)} | arguments
+    def arguments(self) -> set[str]:
+        return {n.arg for n in ast.walk(self.tree) if isinstance(n, ast.arg)}
 
     @cached_property
-    def read(self) -> set[str]:
-        return _names_read(self.tree)
+    def names(self) -> set[str]:
+        return _names_in(self.tree) | self.arguments
 
     @cached_property
     def taken(self) -> frozenset[str]:
         """The names that mean something outside comprehensions, whose variables are their own."""
-        nodes = list(ast.walk(self.tree))
-        own = {
-            n.id for c in nodes if isinstance(c, ast.comprehension) for n in _stored_names(c.target)
-        }
-        stored = {
-            n.id for s in nodes if isinstance(s, ast.Assign | ast.For) for n in _stored_names(s)
-        }
-        arguments = {n.arg for n in nodes if isinstance(n, ast.arg)}
-        return frozenset(self.names - own | stored | arguments)
+        loops = [c.target for c in ast.walk(self.tree) if isinstance(c, ast.comprehension)]
+        targets = {node for target in loops for node in ast.walk(target)}
+        own = {node.id for node in targets if isinstance(node, ast.Name)}
+        stored = {n.id for n in _names_of(self.tree, ast.Store) if n not in targets}
+        return frozenset(self.names - own | stored | self.arguments)
 
     def to_column(self, line: int, utf8: int) -> int:
         """A column in characters; Python's own count bytes."""
@@ -142,30 +128,25 @@ class Written:
         ]
         return exact or found
 
-    def loops_around(self, node: ast.expr) -> tuple[Loop, ...] | None:
-        """The loops of comprehensions around an expression, the outermost first; None where they are
-        not plain ones.
+    def loops_around(self, node: ast.expr) -> dict[str, ast.expr] | None:
+        """The variables of the loops of comprehensions around an expression, the outermost first, with what they run over; None
+        where the loops are not plain ones.
         """
-        found: list[Loop] = []
+        found: dict[str, ast.expr] = {}
         child: ast.AST = node
         while not isinstance(child, ast.stmt):
             parent = self.parents[child]
             if isinstance(parent, ast.comprehension | ast.Lambda):
                 return None
             if isinstance(parent, ast.ListComp | ast.GeneratorExp):
-                here = []
+                here = {}
                 for generator in parent.generators:
                     if not isinstance(generator.target, ast.Name):
                         return None
-                    here.append(Loop(generator.target.id, generator))
-                found[:0] = here
+                    here[generator.target.id] = generator.iter
+                found = {**here, **found}
             child = parent
-        return tuple(found)
-
-    def statement_of(self, node: ast.AST) -> ast.stmt:
-        while not isinstance(node, ast.stmt):
-            node = self.parents[node]
-        return node
+        return found
 
     def replace_node(self, node: ast.expr, text: str, before: str = "") -> str:
         """The source with an expression in other words, and a line before its statement."""
@@ -175,21 +156,22 @@ class Written:
         changed = self.text[:start] + text + self.text[end:]
         if not before:
             return changed
-        statement = self.statement_of(node)
+        statement: ast.AST = node
+        while not isinstance(statement, ast.stmt):
+            statement = self.parents[statement]
         at = self.to_offset(statement.lineno, 0)
         indent = " " * self.to_column(statement.lineno, statement.col_offset)
         return f"{changed[:at]}{indent}{before}\n{changed[at:]}"
 
 
 def find_proposals(
-    subject: Subject, rewriting: Rewriting, sizes: Sizes
-) -> Iterator[tuple[Written, str]]:
-    """The function's source as it is, with what it might be.
+    written: Written, subject: Subject, rewriting: Rewriting, sizes: Sizes
+) -> Iterator[str]:
+    """What the function's source might be.
 
     Raises:
-        TensorError: the source cannot be changed.
+        TensorError: the line is not in it.
     """
-    written = Written.of(subject.function)
     place = rewriting.statement.origin.place
     nodes = [] if place is None else written.expressions_at(place)
     if not nodes:
@@ -203,18 +185,19 @@ def find_proposals(
             case "reassociated":
                 changed = _reassociate_product(written, node, subject, rewriting, sizes)
         for text in changed:
-            yield written, _without_unused(written, text)
+            yield _without_unused(written, text)
 
 
 def _without_unused(written: Written, text: str) -> str:
     """Without the lines whose variables nothing reads any more."""
+    before = {n.id for n in _names_of(written.tree, ast.Load)}
     while True:
         tree = ast.parse(text)
-        read = _names_read(tree)
+        unread = before - {n.id for n in _names_of(tree, ast.Load)}
         lines = text.splitlines(keepends=True)
         for node in ast.walk(tree):
             match node:
-                case ast.Assign([ast.Name(name)]) if name in written.read - read:
+                case ast.Assign([ast.Name(name)]) if name in unread:
                     alone = not lines[node.lineno - 1][: node.col_offset].strip()
                     if alone and node.end_lineno is not None:
                         text = "".join(lines[: node.lineno - 1] + lines[node.end_lineno :])
@@ -228,19 +211,17 @@ def _hoist_invariant(written: Written, node: ast.expr) -> Iterator[str]:
     loops = written.loops_around(node)
     if not loops:
         return
-    used = [loop for loop in loops if loop.name in _names_in(node)]
-    idle = {loop.name for loop in loops} - {loop.name for loop in used}
-    plain = all(
-        _counts_from_zero(loop.node.iter) and not idle & _names_in(loop.node.iter) for loop in used
-    )
+    used = {x: loops[x] for x in loops if x in _names_in(node)}
+    idle = loops.keys() - used.keys()
+    plain = all(_counts_from_zero(over) and not idle & _names_in(over) for over in used.values())
     if not idle or not plain:
         return
     text = written.node_source(node)
-    for loop in reversed(used):
-        text = f"[{text} for {loop.name} in {written.node_source(loop.node.iter)}]"
+    for x, over in reversed(used.items()):
+        text = f"[{text} for {x} in {written.node_source(over)}]"
     text = f"({text})" if "\n" in text and _is_loose(text) else text
     name = written.fresh_name()
-    at = "".join(f"[{loop.name}]" for loop in used)
+    at = "".join(f"[{x}]" for x in used)
     yield written.replace_node(node, f"{name}{at}", f"{name} = {text}")
 
 
@@ -260,7 +241,7 @@ def _factor_sum(written: Written, node: ast.expr) -> Iterator[str]:
         if (
             not moved
             or not rest
-            or any(names & _names_in(part) for g in outer for part in _generator_parts(g))
+            or any(names & _names_in(part) for g in outer for part in (g.iter, *g.ifs))
         ):
             continue
         product = " * ".join(map(written.factor_source, moved))
@@ -287,7 +268,7 @@ def _reassociate_product(
         print_python, program=instance.ssa, sizes=sizes, words=words(instance.parameters)
     )
     first = printed(rewriting.first, names=names, taken=taken)
-    rest = printed(late, around=tuple(loop.name for loop in loops), names=names, taken=taken)
+    rest = printed(late, around=tuple(loops), names=names, taken=taken)
     if first and rest:
         yield written.replace_node(node, rest, f"{name} = {first}")
 
@@ -300,36 +281,25 @@ def _source_variables(written: Written, subject: Subject) -> dict[str, str]:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
     ]
     found = {}
-    for name, (start, end) in assigned:
-        for statement in subject.instance.ssa.statements:
-            place = statement.origin.place
-            if isinstance(statement.rhs, Input) or place is None:
-                continue
-            if any(
-                start <= written.node_span(node)[0] < end for node in written.expressions_at(place)
-            ):
-                last = statement.name  # the value is what is computed last
-                found[name] = last
+    for statement in subject.instance.ssa.statements:
+        place = statement.origin.place
+        if isinstance(statement.rhs, Input) or place is None:
+            continue
+        starts = [written.node_span(node)[0] for node in written.expressions_at(place)]
+        for name, (first, end) in assigned:
+            if any(first <= start < end for start in starts):
+                found[name] = statement.name  # the value is what is computed last
     return {statement: name for name, statement in found.items()}
 
 
 def _names_in(node: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    return {n.id for n in _names_of(node, ast.expr_context)}
 
 
-def _names_read(node: ast.AST) -> set[str]:
+def _names_of(node: ast.AST, context: type[ast.expr_context]) -> Iterator[ast.Name]:
+    """The names that are read, `ast.Load`, or bound, `ast.Store`."""
     nodes = ast.walk(node)
-    return {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-
-
-def _stored_names(statement: ast.AST) -> Iterator[ast.Name]:
-    targets = getattr(statement, "targets", None) or [getattr(statement, "target", statement)]
-    for target in targets:
-        yield from (n for n in ast.walk(target) if isinstance(n, ast.Name))
-
-
-def _generator_parts(generator: ast.comprehension) -> tuple[ast.expr, ...]:
-    return generator.iter, *generator.ifs
+    return (n for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, context))
 
 
 def _product_factors(node: ast.expr) -> Iterator[ast.expr]:
