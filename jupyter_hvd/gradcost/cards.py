@@ -55,17 +55,13 @@ def make_card(function: TensorFunction) -> Card:
 
 
 def _card_state(function: TensorFunction) -> str:
-    compiled = function.compiled
+    compiled, sizes = function.compiled, function.last_sizes
     if not compiled:
         return "Not compiled yet: its first call compiles it."
-    if not function.last_sizes:
+    if not sizes:
         return "compiled"
-    at = ", ".join(f"{name} = {n}" for name, n in (function.last_sizes or {}).items())
-    return f"compiled for {at}" if at and compiled == 1 else f"compiled for {compiled} sizes"
-
-
-def cards_html(cards: list[Card]) -> str:
-    return render_html("cards.html.jinja", cards=cards)
+    at = ", ".join(f"{name} = {n}" for name, n in sizes.items())
+    return f"compiled for {at}" if compiled == 1 else f"compiled for {compiled} sizes"
 
 
 def cards_text(cards: list[Card]) -> str:
@@ -81,7 +77,8 @@ def cards_text(cards: list[Card]) -> str:
 
 
 def cards_bundle(cards: list[Card]) -> dict[str, Any]:
-    return {"text/html": cards_html(cards), "text/plain": cards_text(cards)}
+    html = render_html("cards.html.jinja", cards=cards)
+    return {"text/html": html, "text/plain": cards_text(cards)}
 
 
 @dataclass

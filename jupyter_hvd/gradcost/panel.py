@@ -19,14 +19,14 @@ from typing import Any
 from ..tensor import TensorError
 from ..tensor.jax.profile import ProfileCancelledError
 from . import background_work as work
-from . import views
 from .advice import Adviser
 from .cells import Cells, explain_error
 from .compare import Other, compare_function, match_sizes, other_subject, place_sizes
 from .fallback import report_bundle
 from .report import Measured, Plain, Report, Shown, Times, make_report, move_sizes
-from .sections import make_view
+from .sections import VIEWS, make_view
 from .subject import Subject, make_subject
+from .views import view_text
 
 Send = Callable[[dict[str, Any]], None]
 
@@ -75,7 +75,7 @@ class Panel:
         self.owed: float | None = None
         # What runs or ran last in a thread, by what it is.
         self.tasks: dict[str, Task] = {}
-        self.shown = dict.fromkeys(views.VIEWS, Shown())
+        self.shown = dict.fromkeys(VIEWS, Shown())
 
     # What is shown
 
@@ -385,8 +385,8 @@ class Panel:
 
     def show_view(self, view: str) -> Task:
         """A view at the sizes as they stand; the newest wish counts."""
-        if view not in views.VIEWS:
-            raise TensorError(f"there is no view `{view}`", f"ask for {' or '.join(views.VIEWS)}")
+        if view not in VIEWS:
+            raise TensorError(f"there is no view `{view}`", f"ask for {' or '.join(VIEWS)}")
         with self.lock:
             about, sizes = self.subject, dict(self.sizes)
             self.cancel_tasks(view)
@@ -399,7 +399,7 @@ class Panel:
 
         return self._start_task(
             view,
-            lambda _: partial(keep, text=views.view_text(about, sizes, view)),
+            lambda _: partial(keep, text=view_text(about, sizes, view)),
             lambda why: keep(error=why),
             self._send_if,
         )

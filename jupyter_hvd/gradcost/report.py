@@ -6,6 +6,7 @@ instead of counted.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -456,18 +457,15 @@ def _stored_total(subject: Subject, sizes: Sizes) -> tuple[int | None, int | Non
 
 def _heaviest_lines(subject: Subject, sizes: Sizes, locate: Locate) -> tuple[HeavyLine, ...]:
     """The user's lines by the operations that come from them, the heaviest first."""
-    found: dict[Source, tuple[int, int]] = {}
-    for part, side in ((subject.value, 0), (subject.adjoint, 1)):
+    value, adjoint = Counter[Source](), Counter[Source]()
+    for part, found in ((subject.value, value), (subject.adjoint, adjoint)):
         for place, costs in (spent for line in part.lines for spent in line.source_lines):
-            operations = subject.evaluate.sum_formulas(costs.values(), sizes)
-            if operations:
-                source = locate(place)
-                counts = list(found.get(source, (0, 0)))
-                counts[side] += operations
-                found[source] = (counts[0], counts[1])
-    whole = sum(v + a for v, a in found.values())
-    lines = [HeavyLine(p, v, a, (v + a) / whole) for p, (v, a) in found.items()]
-    return tuple(sorted(lines, key=lambda heat: -heat.share))
+            if operations := subject.evaluate.sum_formulas(costs.values(), sizes):
+                found[locate(place)] += operations
+    both = value + adjoint
+    return tuple(
+        HeavyLine(x, value[x], adjoint[x], n / both.total()) for x, n in both.most_common()
+    )
 
 
 def move_sizes(

@@ -186,7 +186,7 @@ _FASTER = {
 
 def _shown_section(report: Report, view: str, shown: Shown) -> Section:
     """How value and gradient are computed, or their certificate, for the sizes at which they were asked for."""
-    title, about = _VIEWS[view]
+    title, about = VIEWS[view]
     ask = {"do": "view", "view": view}
     fresh = shown.state == "done" and report.is_at(shown.sizes)
     blocks: list[Block] = []
@@ -202,7 +202,7 @@ def _shown_section(report: Report, view: str, shown: Shown) -> Section:
     return Section(view, tuple(blocks), title, about, folded=True, ask=asked)
 
 
-_VIEWS = {
+VIEWS = {
     "plan": (
         "How it is computed",
         "Each array of the kernels, how it is made and stored: f.plan(…)",

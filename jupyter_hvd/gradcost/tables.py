@@ -77,22 +77,21 @@ _FIGURES = (
 
 def figures_table(report: Report, live: bool) -> Table:
     """Value, forward derivative, gradient and plain JAX's gradient, one row each."""
-    measured = report.measured_here
-    named: list[tuple[Colour, str, Figure, Ratio | None]] = [
-        ("value", translatable("Value"), report.value, None),
-        ("forward", "Forward derivative", report.forward, report.forward_ratio),
-        ("adjoint", translatable("Gradient"), report.adjoint, report.adjoint_ratio),
-    ]
-    rows = [
-        (Row(colour, (), colour), _figure_cells(name, figure, ratio) | _times(colour, measured))
-        for colour, name, figure, ratio in named
+    rows: list[tuple[Colour, Cells]] = [
+        ("value", _figure_cells(translatable("Value"), report.value)),
+        ("forward", _figure_cells("Forward derivative", report.forward, report.forward_ratio)),
+        ("adjoint", _figure_cells(translatable("Gradient"), report.adjoint, report.adjoint_ratio)),
     ]
     if report.plain:
-        rows.append((Row("jax", (), "jax"), _plain_cells(report, report.plain, measured, live)))
-    return make_table(translatable("Costs"), _FIGURES, rows)
+        rows.append(("jax", _plain_cells(report, report.plain, live)))
+    measured = _measured_cells(report.measured_here)
+    filled = [
+        (Row(colour, (), colour), {**cells, **measured.get(colour, {})}) for colour, cells in rows
+    ]
+    return make_table(translatable("Costs"), _FIGURES, filled)
 
 
-def _figure_cells(name: str, figure: Figure, ratio: Ratio | None) -> Cells:
+def _figure_cells(name: str, figure: Figure, ratio: Ratio | None = None) -> Cells:
     additions, multiplications, calls = map(
         format_number, (figure.additions, figure.multiplications, figure.calls)
     )
@@ -118,18 +117,18 @@ def _ratio_text(ratio: Ratio) -> str:
     return f"{text}, never above {ratio.bound}"
 
 
-def _times(colour: Colour, measured: Measured | None) -> Cells:
-    """What was measured of a program; of the forward derivative, nothing is."""
-    if colour == "forward":
-        return {}
+def _measured_cells(measured: Measured | None) -> dict[Colour, Cells]:
+    """What was measured of each program; of the forward derivative, nothing is."""
+    unknown = plain_cell("—")
     if measured is None:
-        return {"time": plain_cell("—")}
-    if colour == "value":
-        time = plain_cell(in_seconds(measured.value.median))
-        return {"memory": plain_cell(in_bytes(measured.value_bytes)), "time": time}
+        return {"value": {"time": unknown}, "adjoint": {"time": unknown}, "jax": {"time": unknown}}
+    own = plain_cell(in_seconds(measured.value.median))
+    jax = _time_cell(measured.jax_adjoint) if measured.jax_adjoint else unknown
+    adjoint = _time_cell(measured.adjoint)
     return {
-        "memory": plain_cell(in_bytes(measured.adjoint_bytes)),
-        "time": _time_cell(measured.adjoint),
+        "value": {"memory": plain_cell(in_bytes(measured.value_bytes)), "time": own},
+        "adjoint": {"memory": plain_cell(in_bytes(measured.adjoint_bytes)), "time": adjoint},
+        "jax": {"time": jax},
     }
 
 
@@ -138,30 +137,25 @@ def _time_cell(times: Spread) -> Cell:
     return Cell((Span(in_seconds(times.median)),), (Span(format_quartiles(times)),))
 
 
-def _plain_cells(report: Report, plain: Plain, measured: Measured | None, live: bool) -> Cells:
+def _plain_cells(report: Report, plain: Plain, live: bool) -> Cells:
     """What is known of plain JAX's gradient."""
     estimate = report.plain_here
-    is_waiting = plain.state == "pending" and live and not report.error
-    state = "flops, XLA’s estimate" if plain.state == "done" and estimate else "no estimate here"
+    state = "no estimate here"
     if plain.state == "failed":
         state = plain.message
+    elif plain.state == "done" and estimate:
+        state = "flops, XLA’s estimate"
+    elif plain.state == "pending" and live and not report.error:
+        state = translatable("estimating…")
     cells = {
         "name": plain_cell("jax.grad"),
         "total": count_cell(
             estimate.flops if estimate else None, plain.message, translatable("flops")
         ),
-        "formula": Cell(
-            (
-                Span(translatable("estimating…") if is_waiting else state),
-                Span(name_of_plain(plain.against)),
-            )
-        ),
-        "time": plain_cell("—"),
+        "formula": Cell((Span(state), Span(name_of_plain(plain.against)))),
     }
     if estimate:
         cells["memory"] = plain_cell(in_bytes(estimate.memory))
-    if measured is not None and measured.jax_adjoint is not None:
-        cells["time"] = _time_cell(measured.jax_adjoint)
     return cells
 
 

@@ -13,8 +13,6 @@ from ..tensor.language.types import Array, Product, Real
 from .background_work import require_room
 from .subject import Subject
 
-VIEWS = "plan", "certificate"
-
 
 def view_text(subject: Subject, sizes: Sizes, view: str) -> str:
     """A view at some sizes, as lines for people.
