@@ -14,11 +14,10 @@ import numpy as np
 from ..tensor import TensorError, tensor
 from ..tensor.cost.statements import Sizes
 from ..tensor.jax.precision import keeping_float64
-from ..tensor.jax.profile import ProfileCancelledError
 from ..tensor.jax.sample_arguments import random_arguments
 from ..tensor.language.errors import Place
 from .advice import Adviser
-from .background_work import Cancelled
+from .background_work import Step
 from .report import Locate
 from .rewritten_source import Written, find_proposals
 from .subject import Subject
@@ -67,13 +66,12 @@ class Change:
 
 
 def accept_advice(
-    adviser: Adviser, way: int, sizes: Sizes, locate: Locate, cancelled: Cancelled = lambda: False
+    adviser: Adviser, way: int, sizes: Sizes, locate: Locate, step: Step = lambda: None
 ) -> Change:
     """The change that advice asks for.
 
     Raises:
         TensorError: there is none that is equal and costs less; the message says why.
-        ProfileCancelledError: `cancelled()` has become true.
     """
     if not 0 <= way < len(adviser.candidates):
         raise TensorError("this advice no longer applies")
@@ -93,7 +91,7 @@ def accept_advice(
             cheaper.append((then, changed, text))
     for _, changed, text in sorted(cheaper, key=lambda found: found[0]):
         try:
-            draws, difference = compare_programs(subject, changed, sizes, cancelled)
+            draws, difference = compare_programs(subject, changed, sizes, step)
         except TensorError as error:
             refused.append(error)
             continue
@@ -144,9 +142,7 @@ def rewrite_subject(subject: Subject, written: Written, text: str) -> Subject:
     return replace(subject, function=function, instance=instance)
 
 
-def compare_programs(
-    one: Subject, other: Subject, sizes: Sizes, cancelled: Cancelled
-) -> tuple[int, float]:
+def compare_programs(one: Subject, other: Subject, sizes: Sizes, step: Step) -> tuple[int, float]:
     """How many random inputs value and gradient were compared on, and the largest difference.
 
     Raises:
@@ -158,8 +154,7 @@ def compare_programs(
     with keeping_float64(True):
         for at in _small_sizes(one, sizes):
             for arguments in _draw_arguments(one, at):
-                if cancelled():
-                    raise ProfileCancelledError
+                step()
                 expected, found = (_compute_both(each, arguments) for each in (apart, other))
                 for part, result in found.items():
                     difference = _relative_difference(expected[part], result)

@@ -8,12 +8,13 @@ from typing import Any
 
 from ..tensor import TensorError
 from ..tensor.cost.statements import Sizes
-from ..tensor.jax.profile import ProfileCancelledError, profile
+from ..tensor.jax.profile import profile
 from .report import Measured, Plain, State
 from .subject import Subject
 
 Progress = Callable[[int, int], None]
-Cancelled = Callable[[], bool]
+#: Is called often, and raises ProfileCancelledError once the work was cancelled.
+Step = Callable[[], None]
 
 ESTIMATED = 1 << 24  # entries of the largest array at which plain JAX is still compiled
 MEASURED = 1 << 28  # entries in all at which something is still run
@@ -39,7 +40,7 @@ def wanted_sizes(subject: Subject, sizes: Sizes, linked: bool) -> dict[str, list
 
 
 def estimate_plain(
-    subject: Subject, sizes: Sizes, linked: bool, known: dict[Key, Any], cancelled: Cancelled
+    subject: Subject, sizes: Sizes, linked: bool, known: dict[Key, Any], step: Step
 ) -> Plain:
     """XLA's estimates of plain JAX's gradient; `known` keeps those that are there already."""
     try:
@@ -52,8 +53,7 @@ def estimate_plain(
     for _, at in chain.from_iterable(wanted_sizes(subject, sizes, linked).values()):
         if at in known:
             continue
-        if cancelled():
-            raise ProfileCancelledError
+        step()
         with jax_precision(subject):
             both = plainjax.plain_jax(subject, dict(at))
             known[at] = xla.estimate_cost(both.adjoint, both.shapes)
@@ -74,12 +74,10 @@ def known_estimates(
 
 
 def measure_subject(
-    subject: Subject, sizes: Sizes, repeats: int, progress: Progress, cancelled: Cancelled
+    subject: Subject, sizes: Sizes, repeats: int, progress: Progress, step: Step
 ) -> Measured:
     """Times and bytes of value and gradient, statement by statement, and of plain JAX's, in the
     type in which the subject's own arguments are computed with.
-
-    Raises ProfileCancelledError once `cancelled()` is true.
     """
     from ..tensor.jax.timing import LONGEST, faster, interleaved, spread
     from . import plainjax, xla
@@ -96,8 +94,7 @@ def measure_subject(
 
     def next_step(*_of_part: int) -> None:
         nonlocal done
-        if cancelled():
-            raise ProfileCancelledError
+        step()
         done = min(done + 1, total)
         progress(done, total)
 
@@ -107,7 +104,7 @@ def measure_subject(
         dtype = number_type(own)
         # The instances: a call of the function would change what its cards tell of its last call.
         value, adjoint = (
-            profile(instance, sizes, given, repeats, next_step, cancelled)
+            profile(instance, sizes, given, repeats, next_step)
             for instance, given in (
                 (subject.instance, own),
                 (subject.adjoint_instance, arguments),

@@ -48,8 +48,10 @@ class Cells:
         )
 
 
-def explain_error(error: TensorError, cells: Cells) -> str:
+def explain_error(error: Exception, cells: Cells) -> str:
     """The error as text: where, the line with a caret, what is wrong, what to write instead."""
+    if not isinstance(error, TensorError):
+        return f"{type(error).__name__}: {error}"
     lines = []
     if error.place is not None:
         at = error.place

@@ -226,12 +226,6 @@ class Panel:
         for send in tuple(self.views):
             send(message)
 
-    def _error_text(self, wrong: Exception) -> str:
-        """What went wrong, for the user: by cell and line where the program did."""
-        if isinstance(wrong, TensorError):
-            return explain_error(wrong, self.cells)
-        return f"{type(wrong).__name__}: {wrong}"
-
     # What takes a while
 
     def is_running(self, name: str) -> bool:
@@ -245,23 +239,23 @@ class Panel:
     def _start_task(
         self,
         name: str,
-        work_: Callable[[work.Cancelled], Keep],
+        work_: Callable[[work.Step], Keep],
         fail: Callable[[str], None],
         done: Callable[[bool], None],
     ) -> Task:
         """Work in a thread. What was found is kept, or why it failed, unless it was cancelled; `done` is told which."""
 
-        def run(cancelled: work.Cancelled) -> None:
+        def run(task: Task) -> None:
             keep: Keep | None = None
             try:
-                keep = work_(cancelled)
+                keep = work_(task.step)
             except ProfileCancelledError:
                 pass
             except Exception as wrong:  # XLA at its limits, the user's own version
-                keep = partial(fail, self._error_text(wrong))
+                keep = partial(fail, explain_error(wrong, self.cells))
             with self.lock:
                 # It may have been cancelled after its last step: the panel is about another gradient.
-                kept = keep is not None and not cancelled()
+                kept = keep is not None and not task.is_cancelled
                 if keep is not None and kept:
                     keep()
             done(kept)
@@ -286,8 +280,8 @@ class Panel:
             now = self.sizes
             self.plain = found if is_failed else work.known_estimates(about, now, linked, known)
 
-        def estimate(cancelled: work.Cancelled) -> Keep:
-            found = work.estimate_plain(about, sizes, linked, known, cancelled)
+        def estimate(step: work.Step) -> Keep:
+            found = work.estimate_plain(about, sizes, linked, known, step)
             return partial(keep_estimates, found)
 
         def fail(why: str) -> None:
@@ -300,8 +294,8 @@ class Panel:
         with self.lock:
             about, sizes = self.subject, dict(self.sizes)
 
-        def measure(progress: work.Progress, cancelled: work.Cancelled) -> Keep:
-            found = work.measure_subject(about, sizes, REPEATS, progress, cancelled)
+        def measure(progress: work.Progress, step: work.Step) -> Keep:
+            found = work.measure_subject(about, sizes, REPEATS, progress, step)
             return lambda: setattr(self, "measured", found)
 
         return self._measure_in_thread(measure)
@@ -313,12 +307,8 @@ class Panel:
             size = next((s for s in about.size_sliders(linked) if name in s.names), None)
             others = {x: o for x, o in self.others.items() if isinstance(o, Subject)}
 
-        def sweep_all(progress: work.Progress, cancelled: work.Cancelled) -> Keep:
+        def sweep_all(progress: work.Progress, step: work.Step) -> Keep:
             from .sweep import sweep_sizes
-
-            def stop_if_cancelled() -> None:
-                if cancelled():
-                    raise ProfileCancelledError
 
             if size is None or size.fixed:
                 raise TensorError(f"`{name}` is not a size that can be chosen")
@@ -328,9 +318,7 @@ class Panel:
                 there = place_sizes(sizes, beside, pairs)
                 wanted += [(beside, there, b) for a, b in pairs if a == size]
             own, *found = [
-                sweep_sizes(
-                    which, at, over, progress_of_part(progress, k, len(wanted)), stop_if_cancelled
-                )
+                sweep_sizes(which, at, over, progress_of_part(progress, k, len(wanted)), step)
                 for k, (which, at, over) in enumerate(wanted)
             ]
 
@@ -345,7 +333,7 @@ class Panel:
 
         return self._measure_in_thread(sweep_all)
 
-    def _measure_in_thread(self, work_: Callable[[work.Progress, work.Cancelled], Keep]) -> Task:
+    def _measure_in_thread(self, work_: Callable[[work.Progress, work.Step], Keep]) -> Task:
         """Measure in a thread, one thing at a time, and keep what was found unless it was cancelled."""
         if self.is_running("measure"):
             return self.tasks["measure"]
@@ -373,10 +361,10 @@ class Panel:
         send({"checking": way})
         answer: dict[str, Any] = {"accepted": way}
 
-        def accept(cancelled: work.Cancelled) -> Keep:
+        def accept(step: work.Step) -> Keep:
             from .apply_advice import accept_advice
 
-            change = accept_advice(adviser, way, sizes, self.cells.locate_cell, cancelled)
+            change = accept_advice(adviser, way, sizes, self.cells.locate_cell, step)
             return lambda: answer.update(change=change.json())
 
         return self._start_task(
@@ -413,11 +401,16 @@ def progress_of_part(progress: work.Progress, k: int, parts: int) -> work.Progre
 class Task(threading.Thread):
     """Work in a thread that can be told to stop."""
 
-    def __init__(self, work_: Callable[[work.Cancelled], None]) -> None:
-        self._cancelled = threading.Event()
+    def __init__(self, run: Callable[[Task], None]) -> None:
         # In the caller's context, so that what it sends belongs to the caller's message.
-        run = contextvars.copy_context().run
-        super().__init__(target=run, args=(work_, self._cancelled.is_set), daemon=True)
+        context = contextvars.copy_context()
+        super().__init__(target=context.run, args=(run, self), daemon=True)
+        self.is_cancelled = False
+
+    def step(self) -> None:
+        """Raise ProfileCancelledError once it was cancelled."""
+        if self.is_cancelled:
+            raise ProfileCancelledError
 
     def cancel(self) -> None:
-        self._cancelled.set()
+        self.is_cancelled = True

@@ -230,8 +230,6 @@ class Report:
     function: str
     wrt: tuple[str, ...]
     differentiable: tuple[str, ...]
-    parameters: tuple[tuple[str, str], ...]
-    result: str
     linked: bool
     sliders: tuple[Size, ...]
     sizes: Sizes
@@ -324,8 +322,6 @@ def make_report(
         function=subject.name,
         wrt=subject.wrt,
         differentiable=subject.differentiable_names,
-        parameters=tuple((x, str(t)) for x, t in subject.types),
-        result=str(subject.instance.function.body.type),
         linked=linked,
         sliders=sliders,
         sizes=dict(sizes),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..tensor import TensorError
 from ..tensor.cost.statements import Sizes
 from ..tensor.measure import LONG, fit_growth
-from .background_work import MEASURED, Progress, count_entries
+from .background_work import MEASURED, Progress, Step, count_entries
 from .report import Times
 from .subject import Size, Subject
 
@@ -20,9 +18,9 @@ def sweep_sizes(
     sizes: Sizes,
     size: Size,
     progress: Progress,
-    step: Callable[[], None],
+    step: Step,
 ) -> Times:
-    """Times over one size, or several that are equal, the others as they stand; `step` is called often and may raise."""
+    """Times over one size, or several that are equal, the others as they stand."""
     from ..tensor.jax.timing import interleaved
     from . import xla
     from .arguments import jax_precision, make_arguments, number_type

@@ -148,7 +148,7 @@ def test_jax_alone_by_its_own_estimate():
 
     about = make_subject(corner, ("x",), ((VECTOR,), {}), direct)
     known = {}
-    plain = background_work.estimate_plain(about, about.start, True, known, lambda: False)
+    plain = background_work.estimate_plain(about, about.start, True, known, lambda: None)
     made = make_report(about, about.start)
     from dataclasses import replace
 
