@@ -13,6 +13,9 @@ GREY = "#7a7a7a"
 #: Of a matrix: squares on a side at most, pixels of a side, and shades by how full a part is.
 CELLS, SIDE, SHADES = 60, 240, 4
 
+#: Digits, the minus and the point as they stand above the line.
+SUPERSCRIPT = str.maketrans("-.0123456789", "⁻·⁰¹²³⁴⁵⁶⁷⁸⁹")
+
 Points = Sequence[tuple[float, float]]
 
 
@@ -152,7 +155,7 @@ def _text(x: float, y: float, text: str, anchor: str) -> str:
 def _power_label(power: int) -> str:
     if 0 <= power <= 2:
         return str(10**power)
-    return "10" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return "10" + str(power).translate(SUPERSCRIPT)
 
 
 def draw_pattern(rows: Any, columns: Any, shape: tuple[int, int], words: str) -> str:

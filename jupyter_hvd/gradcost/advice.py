@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from ..svg import SUPERSCRIPT
 from ..tensor.cost.formula import Counted, Formula, cost_formulas, count_operations, sum_counts
 from ..tensor.cost.statements import Sizes
 from ..tensor.derivative.reverse import adjoint
@@ -19,14 +20,9 @@ from ..tensor.frontend.signature import words
 from ..tensor.language.errors import Place
 from ..tensor.language.pairs import soa
 from ..tensor.language.provenance import Origin, carry_origins, origin_of
-from ..tensor.language.terms import (
-    uniquify,
-)
+from ..tensor.language.terms import uniquify
 from ..tensor.measure import fit_exponent
-from ..tensor.ssa.program import (
-    Program,
-    statement_terms,
-)
+from ..tensor.ssa.program import Program, statement_terms
 from ..tensor.ssa.python_printer import print_python
 from ..tensor.ssa.rewrites import Rewriting, find_rewritings
 from ..tensor.ssa.simplify import simplify
@@ -213,6 +209,4 @@ def _power_text(name: str, exponent: float) -> str:
     if abs(exponent) < 0.05:
         return "a constant"
     rounded = f"{exponent:.1f}".removesuffix(".0")
-    if rounded == "1":
-        return name
-    return name + rounded.translate(str.maketrans("-.0123456789", "⁻·⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return name if rounded == "1" else name + rounded.translate(SUPERSCRIPT)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ..svg import SUPERSCRIPT
 from ..tensor.cost.formula import Formula
 from ..tensor.language.units import in_seconds
 
 if TYPE_CHECKING:
     from ..tensor.jax.timing import Spread
 
-_SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-
 
 def format_formula(formula: Formula) -> str:
     """A formula as people write it: `2·n² + n − 1`."""
-    text = re.sub(r"\*\*(\d+)", lambda m: m[1].translate(_SUPERSCRIPT), str(formula))
+    text = re.sub(r"\*\*(\d+)", lambda m: m[1].translate(SUPERSCRIPT), str(formula))
     text = text.replace("+ -1*#", "− #").replace("1*#", "#") if "#" in text else text
     text = re.sub(r"^-", "−", text)
     return text.replace(" - ", " − ").replace("*", "·")
