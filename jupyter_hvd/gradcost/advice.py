@@ -26,7 +26,7 @@ from ..tensor.ssa.program import Program, statement_terms
 from ..tensor.ssa.python_printer import print_python
 from ..tensor.ssa.rewrites import Rewriting, find_rewritings
 from ..tensor.ssa.simplify import simplify
-from .report import Advice, AdviceKind, Locate, Plain, Report
+from .report import Advice, AdviceKind, Locate, Report
 from .subject import Subject
 from .wording import format_number, operation_count
 
@@ -40,12 +40,11 @@ class Adviser:
 
     subject: Subject
 
-    def give_advice(self, sizes: Sizes, report: Report, locate: Locate) -> tuple[Advice, ...]:
+    def give_advice(self, report: Report, locate: Locate) -> tuple[Advice, ...]:
         """What to change, the largest saving first, then what JAX alone would make of it."""
-        cheaper = sorted(_cheaper_rewritings(self, sizes, locate), key=lambda a: -a.saves)
-        found = list(_costlier_lines(self, sizes, report, locate))
-        jax = list(_growth_estimate(self.subject, sizes, report.plain))
-        return (*cheaper[:SHOWN], *found[:SHOWN], *jax)
+        cheaper = sorted(_cheaper_rewritings(self, report.sizes, locate), key=lambda a: -a.saves)
+        found = list(_costlier_lines(self, report, locate))
+        return (*cheaper[:SHOWN], *found[:SHOWN], *_growth_estimate(report))
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
@@ -147,15 +146,14 @@ def _costs_as_written(subject: Subject) -> list[tuple[Place, Formula]]:
     return [(place, sum_counts(own)) for place, own in counted.values()]
 
 
-def _costlier_lines(
-    adviser: Adviser, sizes: Sizes, report: Report, locate: Locate
-) -> Iterator[Advice]:
+def _costlier_lines(adviser: Adviser, report: Report, locate: Locate) -> Iterator[Advice]:
     """Lines that cost more as written than as compiled."""
+    count = adviser.subject.evaluate
     compiled = {line.place: line.value for line in report.heat}
     whole = report.value.total
     for place, formula in adviser.written:
         source = locate(place)
-        cost, now = adviser.subject.evaluate(formula, sizes), compiled.get(source, 0)
+        cost, now = count(formula, report.sizes), compiled.get(source, 0)
         if cost is None or not whole or cost - now <= WORTH * whole:
             continue
         kind: AdviceKind = "guard" if now else "shared"
@@ -178,19 +176,13 @@ _FOUND = {
 # JAX alone
 
 
-def _growth_estimate(subject: Subject, sizes: Sizes, plain: Plain | None) -> Iterator[Advice]:
+def _growth_estimate(report: Report) -> Iterator[Advice]:
     """A size over which plain JAX's gradient grows faster, by XLA's estimate."""
-    if plain is None:
-        return
-    groups = {size.name: size.names for size in subject.size_sliders()}
-    for name, estimates in plain.estimates.items():
-        tied = groups.get(name, (name,))
+    for curve in report.curves:
+        name, estimates = curve.size, report.estimates_over(curve.size)
         across = list(estimates)[-2:]
         flops = [estimates[n].flops for n in across]
-        counts = [
-            subject.evaluate(subject.adjoint.total, {**sizes, **dict.fromkeys(tied, n)})
-            for n in across
-        ]
+        counts = [curve.count("adjoint", n) for n in across]
         if None in counts:
             continue
         jax = fit_exponent(across, flops)

@@ -85,8 +85,8 @@ def legend_of(report: Report) -> Remark:
 def _operations_plot(report: Report, curve: Curve) -> Plot:
     """Operations as counted; dots are XLA's estimates of plain JAX."""
     size, at = curve.size, curve.at
-    plain = report.plain.estimates.get(size, {}) if report.plain else {}
-    dots = tuple((n, estimate.flops) for n, estimate in plain.items() if estimate.flops > 0)
+    plain = report.estimates_over(size).items()
+    dots = tuple((n, estimate.flops) for n, estimate in plain if estimate.flops > 0)
     marks = tuple(
         Mark(dot, f"jax.grad, {size} = {dot[0]}: {format_number(dot[1])} flops (XLA)")
         for dot in dots
@@ -119,7 +119,8 @@ def _history_plot(history: Curve) -> Plot:
         _counted(history, kind, name, colour, letter) for letter, colour, kind, name in STORED
     ]
     told = [
-        f"{letter} {format_number(history.here(kind))} {name}" for letter, _, kind, name in STORED
+        f"{letter} {format_number(history.count(kind, history.at))} {name}"
+        for letter, _, kind, name in STORED
     ]
     caption = f"Values stored between iterations for the reverse pass: {', '.join(told)}"
     label = f"Values stored between iterations over {history.size}"

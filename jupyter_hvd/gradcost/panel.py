@@ -104,7 +104,7 @@ class Panel:
                     for name, beside in self.others.items()
                 ),
             )
-            advice = self.adviser.give_advice(self.sizes, made, self.cells.locate_cell)
+            advice = self.adviser.give_advice(made, self.cells.locate_cell)
             return replace(made, advice=advice)
 
     def make_form(self) -> dict[str, Any]:

@@ -91,9 +91,8 @@ class Curve:
     sizes: tuple[int, ...]
     counts: Mapping[str, tuple[int | None, ...]]
 
-    def here(self, kind: str) -> int | None:
-        """A count at the size on display."""
-        return self.counts[kind][self.sizes.index(self.at)]
+    def count(self, kind: str, n: int) -> int | None:
+        return self.counts[kind][self.sizes.index(n)]
 
 
 @dataclass(frozen=True)
@@ -263,11 +262,14 @@ class Report:
         """The times, where they are for the sizes on display."""
         return self.measured if self.measured and self.is_at(self.measured.sizes) else None
 
+    def estimates_over(self, size: str) -> Mapping[int, Estimate]:
+        """What XLA estimates of plain JAX at some values of a size."""
+        return self.plain.estimates.get(size, {}) if self.plain else {}
+
     @property
     def plain_here(self) -> Estimate | None:
         """The estimate of XLA's at the sizes on display, over any of them."""
-        known = self.plain.estimates if self.plain else {}
-        found = (known.get(s.name, {}).get(self.sizes[s.name]) for s in self.sliders)
+        found = (self.estimates_over(s.name).get(self.sizes[s.name]) for s in self.sliders)
         return next((estimate for estimate in found if estimate), None)
 
     @property

@@ -38,7 +38,7 @@ def inspected(f, wrt, *arguments):
     about = make_subject(f, wrt, (arguments, {}))
     adviser = Adviser(about)
     made = make_report(about, about.start)
-    ways = [a for a in adviser.give_advice(about.start, made, plain_source) if a.way >= 0]
+    ways = [a for a in adviser.give_advice(made, plain_source) if a.way >= 0]
     return adviser, ways
 
 

@@ -72,7 +72,7 @@ VECTOR = SQUARE[0]
 def given(f, wrt, *arguments):
     about = make_subject(f, wrt, (arguments, {}))
     made = make_report(about, about.start)
-    return {a.kind: a for a in Adviser(about).give_advice(about.start, made, plain_source)}
+    return {a.kind: a for a in Adviser(about).give_advice(made, plain_source)}
 
 
 def test_another_order_of_sums():
@@ -152,7 +152,7 @@ def test_jax_alone_by_its_own_estimate():
     made = make_report(about, about.start)
     from dataclasses import replace
 
-    found = Adviser(about).give_advice(about.start, replace(made, plain=plain), plain_source)
+    found = Adviser(about).give_advice(replace(made, plain=plain), plain_source)
     (said,) = [a for a in found if a.kind == "jax"]
     assert "grows like n², this one like a constant" in said.message
     said = {dict(key)["n"]: estimate for key, estimate in known.items()}
