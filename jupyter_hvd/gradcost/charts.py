@@ -115,13 +115,10 @@ STORED: tuple[tuple[str, Colour, str, str], ...] = (
 
 def _history_plot(history: Curve) -> Plot:
     """What loops keep between their turns, over a size that says how many there are."""
-    series = [
-        _counted(history, kind, name, colour, letter) for letter, colour, kind, name in STORED
-    ]
-    told = [
-        f"{letter} {format_number(history.count(kind, history.at))} {name}"
-        for letter, _, kind, name in STORED
-    ]
+    series, told = [], []
+    for letter, colour, kind, name in STORED:
+        series.append(_counted(history, kind, name, colour, letter))
+        told.append(f"{letter} {format_number(history.count(kind, history.at))} {name}")
     caption = f"Values stored between iterations for the reverse pass: {', '.join(told)}"
     label = f"Values stored between iterations over {history.size}"
     return make_plot(history.size, label, series, history.at, caption=caption)
