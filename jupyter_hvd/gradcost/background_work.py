@@ -83,8 +83,6 @@ def measure_subject(
     from . import plainjax, xla
     from .arguments import jax_precision, make_arguments, number_type, real_arguments
 
-    if subject.missing_data:
-        raise TensorError(subject.missing_data)
     require_room(subject, sizes)
     dense = subject.dense_entries(sizes)
     with_jax = subject.against is not None or dense <= MEASURED >> 2
@@ -100,15 +98,10 @@ def measure_subject(
 
     with jax_precision(subject):
         arguments = make_arguments(subject, sizes)
-        own = subject.own_arguments(arguments)
-        dtype = number_type(own)
-        # The instances: a call of the function would change what its cards tell of its last call.
+        dtype = number_type(subject.own_arguments(arguments))
         value, adjoint = (
             profile(instance, sizes, given, repeats, next_step)
-            for instance, given in (
-                (subject.instance, own),
-                (subject.adjoint_instance, arguments),
-            )
+            for instance, given in subject.programs(arguments)
         )
         functions = xla.compile_kernels(subject, sizes, arguments)
         if with_jax:
@@ -137,7 +130,9 @@ def measure_subject(
 
 
 def require_room(subject: Subject, sizes: Sizes) -> None:
-    """Raise TensorError where the arrays are too large for something to be run."""
+    """Raise TensorError where the data of a relation are missing, or the arrays are too large for something to be run."""
+    if subject.missing_data:
+        raise TensorError(subject.missing_data)
     held = count_entries(subject, sizes)
     if held > MEASURED:
         raise TensorError(

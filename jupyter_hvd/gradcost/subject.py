@@ -164,6 +164,12 @@ class Subject:
         """Those of the function, of arguments of its gradient."""
         return {x: arguments[x] for x, _ in self.types}
 
+    def programs(
+        self, arguments: Mapping[str, Any]
+    ) -> tuple[tuple[Instance, Mapping[str, Any]], ...]:
+        """Value and gradient, with the arguments of each: calls of the functions would change what cards tell of their last."""
+        return (self.instance, self.own_arguments(arguments)), (self.adjoint_instance, arguments)
+
     @property
     def types(self) -> list[tuple[str, ParameterType]]:
         return [(x, t) for x, t, _ in self.instance.parameters]

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from typing import Any
 
-from ..tensor import TensorError
 from ..tensor.cost.statements import Sizes
-from ..tensor.instance import Instance
 from ..tensor.language.types import Array, Product, Real
 from .background_work import require_room
 from .subject import Subject
@@ -20,28 +16,20 @@ def view_text(subject: Subject, sizes: Sizes, view: str) -> str:
     Raises:
         TensorError: the data of a relation are missing, the sizes are too large, or there is no such gradient.
     """
-    if subject.missing_data:
-        raise TensorError(subject.missing_data)
     require_room(subject, sizes)
     return plans_text(subject, sizes) if view == "plan" else certificate_text(subject, sizes)
 
 
 def plans_text(subject: Subject, sizes: Sizes) -> str:
     """The tables of `f.plan(…)` and `f.grad(…).plan(…)`."""
+    from ..tensor.jax.backend import kernel, planned
     from .arguments import make_arguments
 
-    arguments = make_arguments(subject, sizes)
-    own = subject.own_arguments(arguments)
-    return (
-        f"value\n{_plan_text(subject.instance, sizes, own)}\n\n"
-        f"gradient by {', '.join(subject.wrt)}\n{_plan_text(subject.adjoint_instance, sizes, arguments)}"
+    value, gradient = (
+        planned(kernel(instance, sizes), tuple(given.values()))
+        for instance, given in subject.programs(make_arguments(subject, sizes))
     )
-
-
-def _plan_text(instance: Instance, sizes: Sizes, arguments: Mapping[str, Any]) -> str:
-    from ..tensor.jax.backend import kernel, planned
-
-    return str(planned(kernel(instance, sizes), tuple(arguments.values())))
+    return f"value\n{value}\n\ngradient by {', '.join(subject.wrt)}\n{gradient}"
 
 
 def certificate_text(subject: Subject, sizes: Sizes) -> str:

@@ -33,12 +33,8 @@ def compile_call(function: Callable[..., Any], arguments: Sequence[Any]) -> Call
 def compile_kernels(
     subject: Subject, sizes: Sizes, arguments: Mapping[str, Any]
 ) -> list[Callable[[], Any]]:
-    """Calls of the kernels of value and gradient: those of the functions would change what cards tell of their last call."""
-    own = subject.own_arguments(arguments)
-    return [
-        _compile_kernel(subject.instance, sizes, own),
-        _compile_kernel(subject.adjoint_instance, sizes, arguments),
-    ]
+    """Calls of the kernels of value and gradient."""
+    return [_compile_kernel(part, sizes, given) for part, given in subject.programs(arguments)]
 
 
 def _compile_kernel(
