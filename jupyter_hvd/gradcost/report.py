@@ -350,10 +350,9 @@ def spell_formulas(subject: Subject, sizes: Sizes, linked: bool) -> Spell:
 def _adjoint_ratio(subject: Subject, primal: Figure, adjoint: Figure, sizes: Sizes) -> Ratio:
     """The gradient against the function, what turns of loops take and give counted where there are loops."""
     turns = subject.value.loop_interfaces(sizes)
-    if not turns or primal.io is None:
-        return Ratio(_ratio_of(adjoint.io, primal.io), BOUND, "Theorem 6.55", interfaces=True)
-    theorem = "Theorem 2 of docs/recurrences.md"
-    return Ratio(_ratio_of(adjoint.io, primal.io + turns), BOUND, theorem, interfaces=True)
+    theorem = "Theorem 2 of docs/recurrences.md" if turns else "Theorem 6.55"
+    whole = None if primal.io is None else primal.io + turns
+    return Ratio(_ratio_of(adjoint.io, whole), BOUND, theorem, interfaces=True)
 
 
 def _ratio_of(part: int | None, whole: int | None) -> float | None:
