@@ -1,7 +1,4 @@
-"""The JSON form of a view as a JSON Schema, made of its classes; TypeScript's types are made of it.
-
-`python -m jupyter_hvd.gradcost.schema > jupyter_hvd/gradcost/view.schema.json`
-"""
+"""The JSON form of a view as a JSON Schema, made of its classes; `jlpm types` makes TypeScript's types of it."""
 
 from __future__ import annotations
 

@@ -16,12 +16,10 @@ from jupyter_hvd.gradcost.subject import make_subject
 from jupyter_hvd.gradcost.view import View
 
 ROOT = Path(__file__).parents[2]
-FILE = ROOT / "jupyter_hvd" / "gradcost" / "view.schema.json"
-SCHEMA = json.loads(FILE.read_text())
+SCHEMA = make_schema(View)
 
 
-def test_the_schema_is_made_of_the_classes():
-    assert make_schema(View) == SCHEMA
+def test_the_schema_is_one():
     jsonschema.Draft7Validator.check_schema(SCHEMA)
 
 
@@ -49,7 +47,7 @@ def test_views_have_its_form(by_name):
     shutil.which("node") is not None and not (ROOT / "node_modules/.bin/json2ts").exists(),
     reason="the extension's tools are not installed: make labextension",
 )
-def test_the_types_are_made_from_the_schema():
+def test_the_types_are_made_of_the_classes():
     types = ROOT / "labextension" / "src" / "gradcost" / "view.schema.ts"
     before = types.read_text()
     subprocess.run(["jlpm", "types:view"], cwd=ROOT, check=True, capture_output=True)

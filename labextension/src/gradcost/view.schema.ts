@@ -1,4 +1,4 @@
-/* Made from jupyter_hvd/gradcost/view.schema.json by `jlpm types`. */
+/* Made from jupyter_hvd/gradcost/view.py by `jlpm types`. */
 
 /**
  * A report: `about` where no control says it. `pending` names the sizes for which estimates are missing.
