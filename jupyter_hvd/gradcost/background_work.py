@@ -1,4 +1,4 @@
-"""Work that takes a while, beside the panel: XLA's estimates of plain JAX, and measured times."""
+"""Work that takes a while, beside the panel: XLA's estimates of plain JAX, and measured times, at some sizes or over one."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from typing import Any
 from ..tensor import TensorError
 from ..tensor.cost.statements import Sizes
 from ..tensor.jax.profile import profile
-from .report import Measured, Plain, State
-from .subject import Subject
+from ..tensor.jax.timing import LONGEST, faster, interleaved, spread
+from ..tensor.measure import LONG, fit_growth
+from . import plainjax, xla
+from .arguments import jax_precision, make_arguments, number_type, real_arguments
+from .report import Measured, Plain, State, Times
+from .subject import Size, Subject
 
 Progress = Callable[[int, int], None]
 #: Is called often, and raises ProfileCancelledError once the work was cancelled.
@@ -20,6 +24,9 @@ ESTIMATED = 1 << 24  # entries of the largest array at which plain JAX is still 
 MEASURED = 1 << 28  # entries in all at which something is still run
 ROUNDS = 11  # in which value, gradient and plain JAX's run in turn, at least
 GRID = (4, 16, 64, 256, 1024, 4096, 16384)
+PROFILED = 10  # runs of each statement, of which the median is taken
+POWERS = tuple(1 << k for k in range(2, 21))  # at which times over a size are measured
+REPEATS = 7  # of which the shortest is taken
 
 Key = tuple[tuple[str, int], ...]
 
@@ -43,11 +50,6 @@ def estimate_plain(
     subject: Subject, sizes: Sizes, linked: bool, known: dict[Key, Any], step: Step
 ) -> Plain:
     """XLA's estimates of plain JAX's gradient; `known` keeps those that are there already."""
-    try:
-        from . import plainjax, xla
-        from .arguments import jax_precision
-    except ImportError:
-        return Plain("failed", subject.version, "JAX is not installed")
     if subject.missing_data:
         return Plain("failed", subject.version, subject.missing_data)
     for _, at in chain.from_iterable(wanted_sizes(subject, sizes, linked).values()):
@@ -73,16 +75,10 @@ def known_estimates(
     return Plain(state, subject.version, message, found)
 
 
-def measure_subject(
-    subject: Subject, sizes: Sizes, repeats: int, progress: Progress, step: Step
-) -> Measured:
+def measure_subject(subject: Subject, sizes: Sizes, progress: Progress, step: Step) -> Measured:
     """Times and bytes of value and gradient, statement by statement, and of plain JAX's, in the
     type in which the subject's own arguments are computed with.
     """
-    from ..tensor.jax.timing import LONGEST, faster, interleaved, spread
-    from . import plainjax, xla
-    from .arguments import jax_precision, make_arguments, number_type, real_arguments
-
     require_room(subject, sizes)
     dense = subject.dense_entries(sizes)
     with_jax = subject.against is not None or dense <= MEASURED >> 2
@@ -100,7 +96,7 @@ def measure_subject(
         arguments = make_arguments(subject, sizes)
         dtype = number_type(subject.own_arguments(arguments))
         value, adjoint = (
-            profile(instance, sizes, given, repeats, next_step)
+            profile(instance, sizes, given, PROFILED, next_step)
             for instance, given in subject.programs(arguments)
         )
         functions = xla.compile_kernels(subject, sizes, arguments)
@@ -126,6 +122,42 @@ def measure_subject(
         jax_adjoint=spread(jax_times[0]) if jax_times else None,
         faster=faster(adjoint_times, jax_times[0]) if jax_times else None,
         note="" if with_jax else note,
+    )
+
+
+def sweep_sizes(
+    subject: Subject, sizes: Sizes, size: Size, progress: Progress, step: Step
+) -> Times:
+    """Times over one size, or several that are equal, the others as they stand."""
+    if subject.missing_data:
+        raise TensorError(subject.missing_data)
+    found: list[tuple[int, float, float]] = []
+    over_size = subject.sizes_over(size, sizes, POWERS)
+    tried = [point for point in over_size if count_entries(subject, point[1]) <= MEASURED]
+    if not tried:
+        raise TensorError(f"there is no size `{size.name}` at which this can be measured")
+    with jax_precision(subject):
+        for k, (n, here) in enumerate(tried):
+            progress(k, len(tried))
+            step()
+            arguments = make_arguments(subject, here, is_random=True)
+            kernels = xla.compile_kernels(subject, here, arguments)
+            # What else the machine does makes none shorter.
+            value, adjoint = map(min, interleaved(kernels, REPEATS, step))
+            found.append((n, value, adjoint))
+            if max(value, adjoint) > LONG:
+                break
+        dtype = number_type(arguments)
+    over, values, adjoints = zip(*found, strict=True)
+    seconds = {"value": values, "adjoint": adjoints}
+    return Times(
+        size=size.name,
+        at={x: n for x, n in sizes.items() if x not in size.names},
+        device=xla.device_name(),
+        dtype=dtype,
+        sizes=over,
+        seconds=seconds,
+        growth={kind: fit_growth(over, found) for kind, found in seconds.items()},
     )
 
 

@@ -20,6 +20,7 @@ from ..tensor import TensorError
 from ..tensor.jax.profile import ProfileCancelledError
 from . import background_work as work
 from .advice import Adviser
+from .apply_advice import accept_advice
 from .cells import Cells, explain_error
 from .compare import Other, compare_function, match_sizes, other_subject, place_sizes
 from .fallback import report_bundle
@@ -35,8 +36,6 @@ PATIENCE = 10.0
 
 #: Puts what was measured where it is shown.
 Keep = Callable[[], None]
-
-REPEATS = 10
 
 
 class Panel:
@@ -295,7 +294,7 @@ class Panel:
             about, sizes = self.subject, dict(self.sizes)
 
         def measure(progress: work.Progress, step: work.Step) -> Keep:
-            found = work.measure_subject(about, sizes, REPEATS, progress, step)
+            found = work.measure_subject(about, sizes, progress, step)
             return lambda: setattr(self, "measured", found)
 
         return self._measure_in_thread(measure)
@@ -308,8 +307,6 @@ class Panel:
             others = {x: o for x, o in self.others.items() if isinstance(o, Subject)}
 
         def sweep_all(progress: work.Progress, step: work.Step) -> Keep:
-            from .sweep import sweep_sizes
-
             if size is None or size.fixed:
                 raise TensorError(f"`{name}` is not a size that can be chosen")
             wanted = [(about, sizes, size)]
@@ -318,7 +315,7 @@ class Panel:
                 there = place_sizes(sizes, beside, pairs)
                 wanted += [(beside, there, b) for a, b in pairs if a == size]
             own, *found = [
-                sweep_sizes(which, at, over, progress_of_part(progress, k, len(wanted)), step)
+                work.sweep_sizes(which, at, over, progress_of_part(progress, k, len(wanted)), step)
                 for k, (which, at, over) in enumerate(wanted)
             ]
 
@@ -362,8 +359,6 @@ class Panel:
         answer: dict[str, Any] = {"accepted": way}
 
         def accept(step: work.Step) -> Keep:
-            from .apply_advice import accept_advice
-
             change = accept_advice(adviser, way, sizes, self.cells.locate_cell, step)
             return lambda: answer.update(change=change.json())
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 
 from ..tensor.cost.statements import Sizes
+from ..tensor.jax.backend import kernel, planned
 from ..tensor.language.types import Array, Product, Real
+from .arguments import make_arguments
 from .background_work import require_room
 from .subject import Subject
 
@@ -22,9 +24,6 @@ def view_text(subject: Subject, sizes: Sizes, view: str) -> str:
 
 def plans_text(subject: Subject, sizes: Sizes) -> str:
     """The tables of `f.plan(…)` and `f.grad(…).plan(…)`."""
-    from ..tensor.jax.backend import kernel, planned
-    from .arguments import make_arguments
-
     value, gradient = (
         planned(kernel(instance, sizes), tuple(given.values()))
         for instance, given in subject.programs(make_arguments(subject, sizes))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from jupyter_hvd.gradcost import sweep
+from jupyter_hvd.gradcost import background_work
 from jupyter_hvd.gradcost.cells import Cells
 from jupyter_hvd.gradcost.fallback import report_bundle
 from jupyter_hvd.gradcost.panel import Panel
@@ -95,7 +95,7 @@ def test_sizes_of_its_own_stay_as_they_were(panel):
 
 
 def test_times_of_all_and_what_a_notebook_keeps(panel, monkeypatch):
-    monkeypatch.setattr(sweep, "LONG", 0.0)  # one size of each tells all
+    monkeypatch.setattr(background_work, "LONG", 0.0)  # one size of each tells all
     asked(panel, do="compare", functions=["turn", "steps"])
     panel.sweep_size("n").join(120)
     made = panel.make_report()
