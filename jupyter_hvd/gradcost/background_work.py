@@ -1,15 +1,18 @@
-"""Work that takes a while, beside the panel: XLA's estimates of plain JAX, and measured times, at some sizes or over one."""
+"""Work that takes a while, beside the panel: XLA's estimates of plain JAX, measured times, plans and certificates."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
 from ..tensor import TensorError
 from ..tensor.cost.statements import Sizes
+from ..tensor.jax.backend import kernel, planned
 from ..tensor.jax.profile import profile
 from ..tensor.jax.timing import LONGEST, faster, interleaved, spread
+from ..tensor.language.types import Array, Product, Real
 from ..tensor.measure import LONG, fit_growth
 from . import plainjax, xla
 from .arguments import jax_precision, make_arguments, number_type, real_arguments
@@ -159,6 +162,36 @@ def sweep_sizes(
         seconds=seconds,
         growth={kind: fit_growth(over, found) for kind, found in seconds.items()},
     )
+
+
+def view_text(subject: Subject, sizes: Sizes, view: str) -> str:
+    """A view at some sizes, as lines for people.
+
+    Raises:
+        TensorError: the data of a relation are missing, the sizes are too large, or there is no such gradient.
+    """
+    require_room(subject, sizes)
+    return plans_text(subject, sizes) if view == "plan" else certificate_text(subject, sizes)
+
+
+def plans_text(subject: Subject, sizes: Sizes) -> str:
+    """The tables of `f.plan(…)` and `f.grad(…).plan(…)`."""
+    value, gradient = (
+        planned(kernel(instance, sizes), tuple(given.values()))
+        for instance, given in subject.programs(make_arguments(subject, sizes))
+    )
+    return f"value\n{value}\n\ngradient by {', '.join(subject.wrt)}\n{gradient}"
+
+
+def certificate_text(subject: Subject, sizes: Sizes) -> str:
+    """As `f.certify(…)` prints it, growing from some sizes on."""
+    data = {
+        x: subject.arguments[x]
+        for x, t in subject.types
+        if subject.arguments is not None and not isinstance(t, Real | Array | Product)
+    }
+    # Calls of a copy: those of the function itself would change what its cards tell of its last call.
+    return str(copy.copy(subject.function).certify(*subject.wrt, sizes=sizes, **data))
 
 
 def require_room(subject: Subject, sizes: Sizes) -> None:

@@ -27,7 +27,6 @@ from .fallback import report_bundle
 from .report import Measured, Plain, Report, Shown, Times, make_report, move_sizes
 from .sections import VIEWS, make_view
 from .subject import Subject, make_subject
-from .views import view_text
 
 Send = Callable[[dict[str, Any]], None]
 
@@ -382,7 +381,7 @@ class Panel:
 
         return self._start_task(
             view,
-            lambda _: partial(keep, text=view_text(about, sizes, view)),
+            lambda _: partial(keep, text=work.view_text(about, sizes, view)),
             lambda why: keep(error=why),
             self._send_if,
         )

@@ -212,7 +212,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Shown:
-    """What a panel shows on demand, for the sizes at which it was asked for: see `views.py`."""
+    """What a panel shows on demand, for the sizes at which it was asked for: see `background_work.view_text`."""
 
     state: Literal["unasked", "pending", "done"] = "unasked"
     sizes: Mapping[str, int] = field(default_factory=dict)
