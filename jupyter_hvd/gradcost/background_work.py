@@ -15,7 +15,6 @@ from ..tensor.jax.timing import LONGEST, faster, interleaved, spread
 from ..tensor.language.types import Array, Product, Real
 from ..tensor.measure import LONG, fit_growth
 from . import plainjax, xla
-from .arguments import jax_precision, make_arguments, number_type, real_arguments
 from .report import Measured, Plain, State, Times
 from .subject import Size, Subject
 
@@ -59,7 +58,7 @@ def estimate_plain(
         if at in known:
             continue
         step()
-        with jax_precision(subject):
+        with xla.jax_precision(subject):
             both = plainjax.plain_jax(subject, dict(at))
             known[at] = xla.estimate_cost(both.adjoint, both.shapes)
     return known_estimates(subject, sizes, linked, known)
@@ -95,9 +94,9 @@ def measure_subject(subject: Subject, sizes: Sizes, progress: Progress, step: St
         done = min(done + 1, total)
         progress(done, total)
 
-    with jax_precision(subject):
-        arguments = make_arguments(subject, sizes)
-        dtype = number_type(subject.own_arguments(arguments))
+    with xla.jax_precision(subject):
+        arguments = xla.make_arguments(subject, sizes)
+        dtype = xla.number_type(subject, arguments)
         value, adjoint = (
             profile(instance, sizes, given, PROFILED, next_step)
             for instance, given in subject.programs(arguments)
@@ -105,7 +104,7 @@ def measure_subject(subject: Subject, sizes: Sizes, progress: Progress, step: St
         functions = xla.compile_kernels(subject, sizes, arguments)
         if with_jax:
             plain = plainjax.plain_jax(subject, sizes).adjoint
-            functions.append(xla.compile_call(plain, real_arguments(subject, arguments)))
+            functions.append(xla.compile_call(plain, xla.real_arguments(subject, arguments)))
         # In turn, so that one load of the machine meets all.
         found = interleaved(functions, ROUNDS, next_step, LONGEST)
     value_times, adjoint_times, *jax_times = found
@@ -139,18 +138,18 @@ def sweep_sizes(
     tried = [point for point in over_size if count_entries(subject, point[1]) <= MEASURED]
     if not tried:
         raise TensorError(f"there is no size `{size.name}` at which this can be measured")
-    with jax_precision(subject):
+    with xla.jax_precision(subject):
         for k, (n, here) in enumerate(tried):
             progress(k, len(tried))
             step()
-            arguments = make_arguments(subject, here, is_random=True)
+            arguments = xla.make_arguments(subject, here, is_random=True)
             kernels = xla.compile_kernels(subject, here, arguments)
             # What else the machine does makes none shorter.
             value, adjoint = map(min, interleaved(kernels, REPEATS, step))
             found.append((n, value, adjoint))
             if max(value, adjoint) > LONG:
                 break
-        dtype = number_type(arguments)
+        dtype = xla.number_type(subject, arguments)
     over, values, adjoints = zip(*found, strict=True)
     seconds = {"value": values, "adjoint": adjoints}
     return Times(
@@ -178,7 +177,7 @@ def plans_text(subject: Subject, sizes: Sizes) -> str:
     """The tables of `f.plan(…)` and `f.grad(…).plan(…)`."""
     value, gradient = (
         planned(kernel(instance, sizes), tuple(given.values()))
-        for instance, given in subject.programs(make_arguments(subject, sizes))
+        for instance, given in subject.programs(xla.make_arguments(subject, sizes))
     )
     return f"value\n{value}\n\ngradient by {', '.join(subject.wrt)}\n{gradient}"
 

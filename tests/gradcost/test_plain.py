@@ -8,8 +8,8 @@ import pytest
 from programs import CASES
 
 from jupyter_hvd.gradcost import plainjax
-from jupyter_hvd.gradcost.arguments import real_arguments
 from jupyter_hvd.gradcost.subject import make_subject
+from jupyter_hvd.gradcost.xla import real_arguments
 from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.jax.timing import faster, interleaved, spread
 
