@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..tensor.language.units import in_bytes, in_seconds
@@ -36,14 +37,7 @@ def make_table(
     """A table without the columns in which no row has anything."""
     used = tuple(column for column in columns if any(column.name in cells for _, cells in rows))
     filled = tuple(
-        Row(
-            row.name,
-            tuple(cells.get(c.name, Cell()) for c in used),
-            row.colour,
-            row.group,
-            row.extra,
-        )
-        for row, cells in rows
+        replace(row, cells=tuple(cells.get(c.name, Cell()) for c in used)) for row, cells in rows
     )
     return Table(label, used, filled, caption, empty)
 
@@ -183,18 +177,18 @@ def comparison_table(report: Report) -> Table:
         name = Span(side.letter, "strong", colour=side.colour), Span(side.function, code=True)
         cells = (
             Cell((*name, *by), wrong),
-            *(
-                cell
-                for figure in (value, adjoint)
-                for cell in (
-                    plain_cell(figure.here, figure.formula) if figure else Cell(),
-                    plain_cell(format_number(figure.total if figure else None)),
-                )
-            ),
+            *_formula_cells(value),
+            *_formula_cells(adjoint),
             plain_cell(multiple),
         )
         rows.append(Row(side.function, cells))
     return Table("Costs of the functions", columns, tuple(rows))
+
+
+def _formula_cells(figure: Figure | None) -> tuple[Cell, Cell]:
+    if figure is None:
+        return Cell(), plain_cell("—")
+    return plain_cell(figure.here, figure.formula), plain_cell(format_number(figure.total))
 
 
 # Statements
