@@ -59,8 +59,7 @@ def estimate_plain(
             continue
         step()
         with xla.jax_precision(subject):
-            both = plainjax.plain_jax(subject, dict(at))
-            known[at] = xla.estimate_cost(both.adjoint, both.shapes)
+            known[at] = xla.estimate_cost(*plainjax.plain_gradient(subject, dict(at)))
     return known_estimates(subject, sizes, linked, known)
 
 
@@ -103,7 +102,7 @@ def measure_subject(subject: Subject, sizes: Sizes, progress: Progress, step: St
         )
         functions = xla.compile_kernels(subject, sizes, arguments)
         if with_jax:
-            plain = plainjax.plain_jax(subject, sizes).adjoint
+            plain, _ = plainjax.plain_gradient(subject, sizes)
             functions.append(xla.compile_call(plain, xla.real_arguments(subject, arguments)))
         # In turn, so that one load of the machine meets all.
         found = interleaved(functions, ROUNDS, next_step, LONGEST)

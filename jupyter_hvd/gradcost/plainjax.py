@@ -5,7 +5,6 @@ user's own version. That is what the language's sparsity and derivatives are com
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -18,35 +17,23 @@ from ..tensor.language.types import Product, dimensions
 from .subject import Subject
 
 
-@dataclass(frozen=True, eq=False)
-class Both:
-    """The value and its gradient as compiled JAX functions of the real parameters in order, with abstract arguments to lower
-    them.
-    """
-
-    value: Callable[..., Any]
-    adjoint: Callable[..., Any]
-    shapes: tuple[Any, ...]
-
-
-def plain_jax(subject: Subject, sizes: Sizes) -> Both:
-    """Plain JAX's value and gradient at these sizes: of `--against` where it is given. Of what is no scalar, the adjoint of
-    ones.
+def plain_gradient(subject: Subject, sizes: Sizes) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Plain JAX's gradient at these sizes, of `--against` where it is given, as a compiled function of the real parameters in
+    order, and abstract arguments to lower it. Of what is no scalar, the adjoint of ones.
     """
     names, types = subject.differentiable_names, dict(subject.types)
-    compute = _translate_program if subject.against is None else _own_version
+    compute = translate_program if subject.against is None else _own_version
     of_arrays = compute(subject, sizes)
 
-    def value(*arrays: Any) -> Any:
-        return of_arrays(dict(zip(names, arrays, strict=True)))
-
     def total(*arrays: Any) -> Any:
-        return sum(map(jnp.sum, jax.tree_util.tree_leaves(value(*arrays))))
+        result = of_arrays(dict(zip(names, arrays, strict=True)))
+        if subject.is_scalar:
+            return result
+        return sum(map(jnp.sum, jax.tree_util.tree_leaves(result)))
 
     by = tuple(k for k, x in enumerate(names) if x in subject.wrt)
-    adjoint = jax.grad(value if subject.is_scalar else total, by)
     shapes = tuple(_array_shape(types[x], sizes) for x in names)
-    return Both(jax.jit(value), jax.jit(adjoint), shapes)
+    return jax.jit(jax.grad(total, by)), shapes
 
 
 def _own_version(subject: Subject, sizes: Sizes) -> Callable[[Mapping[str, Any]], Any]:
@@ -71,7 +58,7 @@ def _array_shape(type_: Any, sizes: Sizes) -> Any:
     return jax.ShapeDtypeStruct(dims, jnp.result_type(float))
 
 
-def _translate_program(subject: Subject, sizes: Sizes) -> Callable[[Mapping[str, Any]], Any]:
+def translate_program(subject: Subject, sizes: Sizes) -> Callable[[Mapping[str, Any]], Any]:
     """The program as a function of its real parameters, by JAX operations alone."""
     relations = {x: (data.type, data.array) for x, data in subject.data.items()}
     translation = Dense(sizes, relations)

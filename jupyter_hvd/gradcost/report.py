@@ -62,8 +62,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Row:
-    """A statement of Tensor SSA, its cost, and where it came from: a place in the user's program, and `call`, what the user
-    wrote there.
+    """A statement of Tensor SSA, its cost, and the user's line that it came from.
 
     A loop is followed by the statements of its turns, `X4.B3`, whose operations, those of all turns, are in the loop's.
     """
@@ -75,7 +74,12 @@ class Row:
     operations: int | None
     share: float
     place: Source | None
-    call: str
+
+    @property
+    def call(self) -> str:
+        """What the user wrote that it came from; of more than one line, the first."""
+        place = self.line.origin.place
+        return "" if place is None else place.text[place.column : place.end_column].strip()
 
 
 @dataclass(frozen=True)
@@ -289,11 +293,6 @@ Locate = Callable[[Place], Source]
 Spell = Callable[[Formula], str]
 
 
-def written_at(place: Place) -> str:
-    """What stands at a place; of more than one line, the first."""
-    return place.text[place.column : place.end_column].strip()
-
-
 def plain_source(place: Place) -> Source:
     """The source line of a place of which no notebook cell is known, such as that of a function in a file."""
     return Source(None, None, place.filename, place.line, place.text.rstrip("\n"))
@@ -393,7 +392,6 @@ def _make_rows(
 
 def _make_row(subject: Subject, sizes: Sizes, locate: Locate, here: Spell, line: Line) -> Row:
     spent = [f for f in line.costs.values() if str(f) != "0"]
-    place = line.origin.place
     return Row(
         line=line,
         support=here(line.points),
@@ -402,7 +400,6 @@ def _make_row(subject: Subject, sizes: Sizes, locate: Locate, here: Spell, line:
         operations=subject.evaluate.sum_formulas(line.costs.values(), sizes),
         share=0.0,
         place=locate(line.source_lines[0][0]) if line.source_lines else None,
-        call="" if place is None else written_at(place),
     )
 
 
