@@ -188,12 +188,13 @@ test('a sentence and the advice come before the figures', async ({ page, request
     )
   );
   expect(places).toEqual([...places].sort((a, b) => a - b));
-  await picture(page, 'order', panel);
   const legend = panel.getByText(/is the entry for each i and j, summed over k/);
   await expect(legend, 'folded until it is asked for').toBeHidden();
   await panel.getByText('Compiled statements').click();
   await expect(legend).toBeVisible();
   await expect(panel.getByText('⊞')).toHaveCount(0);
+  // The picture of docs/gradient-cost.md.
+  await picture(page, 'order', panel);
 });
 
 test('measure over a size: a curve beside the operations, with its exponent', async ({
