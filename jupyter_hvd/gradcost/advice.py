@@ -178,8 +178,8 @@ _FOUND = {
 
 def _growth_estimate(report: Report) -> Iterator[Advice]:
     """A size over which plain JAX's gradient grows faster, by XLA's estimate."""
-    for curve in report.curves:
-        name, estimates = curve.size, report.estimates_over(curve.size)
+    for name, curve in report.curves.items():
+        estimates = report.estimates_over(name)
         across = list(estimates)[-2:]
         flops = [estimates[n].flops for n in across]
         counts = [curve.count("adjoint", n) for n in across]

@@ -60,9 +60,9 @@ def curve_section(report: Report, curve: Curve) -> Section:
     """A size: operations, what loops store, measured times, and the button that measures them."""
     size = curve.size
     blocks: list[Block] = [_operations_plot(report, curve)]
-    stored = (history for history in report.histories if history.size == size)
-    blocks += [_history_plot(history) for history in stored if any(history.counts["whole"])]
-    times = next((times for times in report.times if times.size == size), None)
+    history, times = report.histories.get(size), report.times.get(size)
+    if history and any(history.counts["whole"]):
+        blocks.append(_history_plot(history))
     if times:
         blocks.append(_times_plot(curve, times))
     text = f"Measure over {size} again" if times else f"Measure over {size}"
@@ -157,8 +157,7 @@ def in_proportion(operations: Points, measured: Points) -> Points:
 
 def comparison_plots(report: Report) -> Iterator[Plot]:
     """All functions over each size: operations, and times where they were measured."""
-    for curve in report.curves:
-        size = curve.size
+    for size, curve in report.curves.items():
         over = [(side, side.curves[size]) for side in report.sides if size in side.curves]
         if len(over) < 2:
             continue

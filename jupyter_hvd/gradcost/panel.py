@@ -90,7 +90,7 @@ class Panel:
                 made,
                 plain=self.plain,
                 measured=self.measured,
-                times=tuple(t for t in self.times.values() if t.at.items() <= self.sizes.items()),
+                times={x: t for x, t in self.times.items() if t.at.items() <= self.sizes.items()},
                 shown=dict(self.shown),
                 error=self.error,
                 functions=() if self.fixed else tuple(self.functions()),

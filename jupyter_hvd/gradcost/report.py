@@ -227,7 +227,9 @@ class Shown:
 
 @dataclass(frozen=True)
 class Report:
-    """All that the panel shows: `functions` may be inspected instead of this one, `beside` compared with it."""
+    """All that the panel shows: `functions` may be inspected instead of this one, `beside` compared with it. Curves, times and
+    histories are by the size that they are over.
+    """
 
     id: str
     function: str
@@ -241,16 +243,16 @@ class Report:
     adjoint: Figure
     forward_ratio: Ratio
     adjoint_ratio: Ratio
-    curves: tuple[Curve, ...]
+    curves: Mapping[str, Curve]
     value_rows: tuple[Row, ...]
     adjoint_rows: tuple[Row, ...]
     heat: tuple[HeavyLine, ...]
     advice: tuple[Advice, ...] = ()
     plain: Plain | None = None
     measured: Measured | None = None
-    times: tuple[Times, ...] = ()
+    times: Mapping[str, Times] = field(default_factory=dict)
     functions: tuple[str, ...] = ()
-    histories: tuple[Curve, ...] = ()
+    histories: Mapping[str, Curve] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
     compared: tuple[Compared, ...] = ()
     note: str = ""
@@ -279,8 +281,7 @@ class Report:
     @property
     def sides(self) -> tuple[Compared, ...]:
         """The report's own function, and those beside it."""
-        curves, times = {c.size: c for c in self.curves}, {t.size: t for t in self.times}
-        own = Compared(self.function, self.wrt, self.value, self.adjoint, curves, times)
+        own = Compared(self.function, self.wrt, self.value, self.adjoint, self.curves, self.times)
         named = zip((own, *self.compared), cycle(ascii_lowercase), cycle(COLOURS), strict=False)
         return tuple(replace(side, letter=letter, colour=colour) for side, letter, colour in named)
 
@@ -331,7 +332,7 @@ def make_report(
         adjoint=adjoint,
         forward_ratio=Ratio(_ratio_of(forward.total, primal.total), BOUND, "Theorem 6.1"),
         adjoint_ratio=_adjoint_ratio(subject, primal, adjoint, sizes),
-        curves=tuple(make_curve(subject, s, sizes) for s in sliders if not s.fixed),
+        curves={s.name: make_curve(subject, s, sizes) for s in sliders if not s.fixed},
         value_rows=value_rows,
         adjoint_rows=adjoint_rows,
         heat=_heaviest_lines(subject, sizes, locate),
@@ -429,15 +430,15 @@ def make_curve(subject: Subject, slider: Size, sizes: Sizes) -> Curve:
     )
 
 
-def _stored_curves(subject: Subject, sliders: Sequence[Size], sizes: Sizes) -> tuple[Curve, ...]:
+def _stored_curves(subject: Subject, sliders: Sequence[Size], sizes: Sizes) -> dict[str, Curve]:
     """What loops keep, over each size that says how many turns one has."""
     turns = {name for loop in subject.kept for name in loop.turns.names}
     kinds = "whole", "carried", "blocks"
-    return tuple(
-        _count_over(subject, slider, sizes, kinds, partial(_stored_total, subject))
+    return {
+        slider.name: _count_over(subject, slider, sizes, kinds, partial(_stored_total, subject))
         for slider in sliders
         if not slider.fixed and turns & set(slider.names)
-    )
+    }
 
 
 def _stored_total(subject: Subject, sizes: Sizes) -> tuple[int | None, int | None, int | None]:

@@ -74,7 +74,7 @@ def _sections(report: Report, live: bool) -> Iterator[Section]:
         yield Section("advice", cards, translatable("Advice"), translatable("Advice"))
     yield Section("status", (Remark(tuple(map(Span, _status(report))), "kernel"),))
     yield Section("figures", (figures_table(report, live),))
-    curves = [curve for curve in report.curves if len(curve.sizes) > 1]
+    curves = [curve for curve in report.curves.values() if len(curve.sizes) > 1]
     if curves:
         drawn = tuple(curve_section(report, curve) for curve in curves)
         yield Section("curves", (*drawn, legend_of(report)), label="Operations over each size")

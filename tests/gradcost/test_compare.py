@@ -73,7 +73,7 @@ def test_functions_stand_beside_one_another_over_a_size_that_they_share(panel):
     assert (turned.wrt, squared.wrt) == (("x",), ("v",)), "by the same parameters where it has them"
     assert turned.value.total == turn.cost(M, M, x).total
     assert turned.adjoint.total == turn.grad("x").cost(M, M, x).total
-    own = panel.make_report().curves[0]
+    own = panel.make_report().curves["n"]
     assert turned.curves["n"].sizes == own.sizes
     assert turned.curves["n"].counts["adjoint"][-1] < own.counts["adjoint"][-1] / 100
     assert squared.curves["n"].size == "m", "the only size of each"
@@ -102,7 +102,7 @@ def test_times_of_all_and_what_a_notebook_keeps(panel, monkeypatch):
     assert made.error == ""
     turned, stepped = made.compared
     assert turned.times["n"].sizes
-    assert made.times[0].sizes
+    assert made.times["n"].sizes
     assert not stepped.times
     forms = report_bundle(made)
     (line,) = [line for line in forms["text/plain"].splitlines() if " b turn by x " in line]

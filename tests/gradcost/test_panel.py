@@ -172,7 +172,7 @@ def test_times_over_a_size(shell):
     front.ask(do="sweep", size=name)
     front.until(lambda m: "Measured times over" in str(m.get("report")))
     made = front.panel.make_report()
-    (times,) = made.times
+    (times,) = made.times.values()
     progress = [m["progress"]["done"] for m in front.said if m.get("progress")]
     assert progress == sorted(progress)
     assert times.size == name
@@ -196,7 +196,7 @@ def test_times_over_a_size_are_cancelled(by_name, shell):
     front.until(lambda m: m.get("progress"))
     front.ask(do="cancel")
     front.until(lambda m: m.get("progress", "none") is None)
-    assert front.panel.make_report().times == ()
+    assert front.panel.make_report().times == {}
     front.ask(do="sweep", size="no size")
     front.until(lambda m: "is not a size that can be chosen" in str(m.get("report")))
 
