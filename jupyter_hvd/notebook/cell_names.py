@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -48,6 +48,7 @@ IN_PLACE = frozenset(
 )
 Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp
 Comprehensions = (ast.ListComp, ast.SetComp, ast.GeneratorExp)
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 ASKING = frozenset({"input", "getpass"})
 #: Functions that give a new container, or an iterator, of what they are called with; those that give one of it.
 GATHERING = frozenset(
@@ -67,9 +68,9 @@ GLOBAL = ""
 Argument = tuple[str, int | str, str]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Names:
-    """What a cell does to names.
+    """What a cell does to names. Cells with the same text share one.
 
     Attributes:
         binds: names that it binds at top level.
@@ -86,17 +87,17 @@ class Names:
         star: whether it imports everything from somewhere. asks: whether it asks the user for something.
     """
 
-    binds: frozenset[str] = frozenset()
-    uses: frozenset[str] = frozenset()
-    later: frozenset[str] = frozenset()
-    surely: frozenset[str] = frozenset()
-    changes: frozenset[str] = frozenset()
-    weighs: frozenset[str] = frozenset()
-    grows: frozenset[str] = frozenset()
-    changes_later: frozenset[str] = frozenset()
-    hands: frozenset[Argument] = frozenset()
-    spoils: frozenset[Argument] = frozenset()
-    modules: frozenset[str] = frozenset()
+    binds: set[str] = field(default_factory=set)
+    uses: set[str] = field(default_factory=set)
+    later: set[str] = field(default_factory=set)
+    surely: set[str] = field(default_factory=set)
+    changes: set[str] = field(default_factory=set)
+    weighs: set[str] = field(default_factory=set)
+    grows: set[str] = field(default_factory=set)
+    changes_later: set[str] = field(default_factory=set)
+    hands: set[Argument] = field(default_factory=set)
+    spoils: set[Argument] = field(default_factory=set)
+    modules: set[str] = field(default_factory=set)
     star: bool = False
     asks: bool = False
 
@@ -111,48 +112,34 @@ def names_of(source: str) -> Names:
     scan = _Scan()
     with deep_recursion():
         scan.visit_all(*tree.body)
-    binds = frozenset(scan.binds)
-    later = frozenset(scan.later)
-    uses = frozenset(scan.uses)
+    names = scan.names
     if scan.functions & scan.loads:  # its own functions are called: what they use is used at once
-        uses |= later - binds
-    return Names(
-        binds,
-        uses,
-        later,
-        binds - scan.maybe,
-        frozenset(scan.changes),
-        frozenset(scan.weighs - scan.changes),
-        frozenset(scan.grows) | (uses & binds),
-        frozenset(scan.changes_later),
-        frozenset(scan.hands),
-        frozenset(scan.spoils),
-        frozenset(scan.modules),
-        scan.star,
-        bool(scan.loads & ASKING),
-    )
+        names.uses |= names.later - names.binds
+    names.surely = names.binds - scan.maybe
+    names.weighs -= names.changes
+    names.grows |= names.uses & names.binds
+    names.asks = bool(scan.loads & ASKING)
+    return names
 
 
 @dataclass
 class _Scan(ast.NodeVisitor):
-    """Walks a cell's statements in order and keeps what is bound so far."""
+    """Walks the statements of a cell, a function or a class in order and keeps what is bound so far.
 
-    binds: set[str] = field(default_factory=set)
+    Attributes:
+        changed: names, its own among them, of which it changes the objects by more than their weights.
+        outer: names that it declares to be global. caught: names of exceptions, bound in their handlers only.
+    """
+
+    names: Names = field(default_factory=Names)
     bound: set[str] = field(default_factory=set)
-    uses: set[str] = field(default_factory=set)
     loads: set[str] = field(default_factory=set)
-    later: set[str] = field(default_factory=set)
-    changes: set[str] = field(default_factory=set)
-    weighs: set[str] = field(default_factory=set)
-    grows: set[str] = field(default_factory=set)
-    changes_later: set[str] = field(default_factory=set)
-    hands: set[Argument] = field(default_factory=set)
-    spoils: set[Argument] = field(default_factory=set)
-    modules: set[str] = field(default_factory=set)
+    changed: set[str] = field(default_factory=set)
     functions: set[str] = field(default_factory=set)
     maybe: set[str] = field(default_factory=set)
+    outer: set[str] = field(default_factory=set)
+    caught: set[str] = field(default_factory=set)
     aliases: Aliases = field(default_factory=dict)
-    star: bool = False
 
     def visit_all(self, *nodes: ast.AST | None) -> None:
         for node in nodes:
@@ -163,25 +150,24 @@ class _Scan(ast.NodeVisitor):
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self.visit_all(*node.decorator_list, *default_values(node.args))
-        self.add_function(node.name, node)
-        self.spoils |= spoiled_arguments(node)
+        self.names.spoils |= spoiled_arguments(node, self.add_function(node))
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self.visit_all(*node.decorator_list, *node.bases, *(k.value for k in node.keywords))
-        self.add_function(node.name, node)
-        for name in immediate_in_class(node) - self.bound:
+        inner = self.add_function(node)
+        for name in inner.loads - inner.own_names():
             self.use_name(name)
 
     def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
         for alias in node.names:
             if alias.name == "*":
-                self.star = True
+                self.names.star = True
                 continue
             name = alias.asname or alias.name.partition(".")[0]
             self.bind_name(name)
-            self.modules.add(name)
+            self.names.modules.add(name)
 
     visit_ImportFrom = visit_Import
 
@@ -212,7 +198,12 @@ class _Scan(ast.NodeVisitor):
     visit_AsyncWith = visit_With
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        if node.name is not None:
+            self.caught.add(node.name)
         self.visit_all(node.type, *node.body)
+
+    def visit_Global(self, node: ast.Global) -> None:
+        self.outer.update(node.names)
 
     def visit_match_case(self, node: ast.match_case) -> None:
         for piece in ast.walk(node.pattern):
@@ -225,10 +216,10 @@ class _Scan(ast.NodeVisitor):
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self.visit(node.value)
-        self.hands |= handed_arguments(node.value, self.aliases)
+        self.names.hands |= handed_arguments(node.value, self.aliases)
         before = self.aliases
         for target in node.targets:
-            self.grows |= changed_in(target, before) & roots_within(node.value, before)
+            self.names.grows |= changed_in(target, before) & roots_within(node.value, before)
             self.aliases = assigned_aliases(target, node.value, self.aliases)
             self.bind_target(target)
 
@@ -236,7 +227,7 @@ class _Scan(ast.NodeVisitor):
         self.visit(node.value)
         if isinstance(node.target, ast.Name):
             self.use_name(node.target.id)
-        self.grows |= changed_in(node.target, self.aliases) - self.own_names()
+        self.names.grows |= changed_in(node.target, self.aliases) - self.bound_here()
         self.bind_target(node.target)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
@@ -251,19 +242,20 @@ class _Scan(ast.NodeVisitor):
 
     def visit_Expr(self, node: ast.Expr) -> None:
         self.visit(node.value)
-        self.hands |= handed_arguments(node.value, self.aliases)
+        self.names.hands |= handed_arguments(node.value, self.aliases)
         changed = changed_by(node.value, self.aliases, self.is_module)
         call = node.value.elt if isinstance(node.value, Comprehensions) else node.value
         match call:
-            case ast.Call(func=ast.Attribute(attr=method)) if method in SETTLING:
+            case ast.Call(func=ast.Attribute(attr=method)):
                 pass
             case _:
-                self.grows |= changed - self.own_names()
-        match call:
-            case ast.Call(func=ast.Attribute(attr=method)) if method in WEIGHING:
-                self.weighs |= changed - self.own_names()
-            case _:
-                self.changes |= changed - self.own_names()
+                method = ""
+        if method not in SETTLING:
+            self.names.grows |= changed - self.bound_here()
+        if method in WEIGHING:
+            self.names.weighs |= changed - self.bound_here()
+        else:
+            self.change_names(changed)
 
     # Expressions
 
@@ -273,7 +265,7 @@ class _Scan(ast.NodeVisitor):
 
     def inner_scope(self, node: ast.expr) -> None:
         """A scope of its own that is entered at once."""
-        for name in free_names(node)[0]:
+        for name in scan_scope(node).free_names():
             self.use_name(name)
 
     visit_ListComp = visit_SetComp = visit_GeneratorExp = visit_DictComp = inner_scope
@@ -283,27 +275,47 @@ class _Scan(ast.NodeVisitor):
         self.bind_name(node.target.id)
 
     def visit_Name(self, node: ast.Name) -> None:
-        if isinstance(node.ctx, ast.Load):
-            self.use_name(node.id)
+        (self.use_name if isinstance(node.ctx, ast.Load) else self.bind_name)(node.id)
+
+    def visit_arg(self, node: ast.arg) -> None:
+        self.bind_name(node.arg)
+        self.visit_all(node.annotation)
 
     # What they do to names
 
+    def bound_here(self) -> set[str]:
+        """The names that the cell has bound so far."""
+        return self.names.binds & self.bound
+
     def own_names(self) -> set[str]:
-        """The names that the cell binds in its own scope."""
-        return self.binds & self.bound
+        """The names of a function or class itself, wherever in it they are bound."""
+        return (self.names.binds | self.caught) - self.outer
+
+    def free_names(self) -> set[str]:
+        """The names that a function, class or comprehension takes from outside."""
+        return (self.loads | self.names.later | self.outer) - self.own_names() - BUILTINS
+
+    def changed_outside(self) -> set[str]:
+        """Those of which it changes the objects."""
+        changed = (self.changed | self.names.changes_later) - self.own_names() | self.outer
+        return changed - BUILTINS
 
     def is_module(self, name: str) -> bool:
         # A name from another cell cannot be told from a module here; common aliases can.
-        return name in self.modules or name in COMMON_MODULES
+        return name in self.names.modules or name in COMMON_MODULES
 
     def use_name(self, name: str) -> None:
         self.loads.add(name)
         if name not in self.bound:
-            self.uses.add(name)
+            self.names.uses.add(name)
 
     def bind_name(self, name: str) -> None:
-        self.binds.add(name)
+        self.names.binds.add(name)
         self.bound.add(name)
+
+    def change_names(self, changed: Set[str]) -> None:
+        self.changed |= changed
+        self.names.changes |= changed - self.bound_here()
 
     def bind_target(self, node: ast.expr) -> None:
         match node:
@@ -316,14 +328,24 @@ class _Scan(ast.NodeVisitor):
                 self.bind_target(value)
             case _:
                 self.visit(node)
-                self.changes |= changed_in(node, self.aliases) - self.own_names()
+                self.change_names(changed_in(node, self.aliases))
 
-    def add_function(self, name: str, node: ast.AST) -> None:
-        free, changed = free_names(node)
-        self.later |= free - {name}
-        self.changes_later |= changed & free
-        self.bind_name(name)
-        self.functions.add(name)
+    def add_function(self, node: Definition) -> _Scan:
+        """Bind a function or class; what its own scope does."""
+        inner = scan_scope(node)
+        free = inner.free_names() - {node.name}
+        self.names.later |= free
+        self.names.changes_later |= inner.changed_outside() & free
+        self.bind_name(node.name)
+        self.functions.add(node.name)
+        return inner
+
+
+def scan_scope(node: ast.AST) -> _Scan:
+    """What happens in the scope of a function, class or comprehension."""
+    scan = _Scan()
+    scan.visit_all(*ast.iter_child_nodes(node))
+    return scan
 
 
 COMMON_MODULES = frozenset(
@@ -416,7 +438,8 @@ def own_targets(node: Comprehension) -> frozenset[str]:
 
 
 def stored_in(target: ast.expr) -> frozenset[str]:
-    return frozenset(part.id for part in ast.walk(target) if isinstance(part, ast.Name))
+    names = (part for part in ast.walk(target) if isinstance(part, ast.Name))
+    return frozenset(part.id for part in names if isinstance(part.ctx, ast.Store))
 
 
 def _bind_aliases(target: ast.expr, found: frozenset[str], held: bool, before: Aliases) -> Aliases:
@@ -474,45 +497,22 @@ def handed_arguments(node: ast.expr, aliases: Aliases) -> frozenset[Argument]:
     return frozenset()
 
 
-def spoiled_arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[Argument]:
-    """The arguments that a function changes in place; none for one that trains."""
+def spoiled_arguments(
+    node: ast.FunctionDef | ast.AsyncFunctionDef, inner: _Scan
+) -> frozenset[Argument]:
+    """The arguments that a function changes in place; none for one that trains.
+
+    Args:
+        inner: what happens in its scope.
+    """
     calls = (part for part in ast.walk(node) if isinstance(part, ast.Call))
     if any(isinstance(call.func, ast.Attribute) and call.func.attr in TRAINING for call in calls):
         return frozenset()
     places = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
-    names = {*places, *(each.arg for each in node.args.kwonlyargs)} & changed_within(node)
+    names = {*places, *(each.arg for each in node.args.kwonlyargs)} & inner.changed
     by_place = ((node.name, place, each) for place, each in enumerate(places) if each in names)
-    outside = ((node.name, GLOBAL, name) for name in free_names(node)[1])
+    outside = ((node.name, GLOBAL, name) for name in inner.changed_outside())
     return frozenset({*by_place, *((node.name, each, each) for each in names), *outside})
-
-
-def changed_within(node: ast.AST) -> frozenset[str]:
-    """The names, its own among them, of which a function or cell changes the objects by more than their weights."""
-    aliases: Aliases = {}
-    changed = frozenset[str]()
-    for part in in_order(node):
-        match part:
-            case ast.Assign(targets=targets, value=value):
-                for target in targets:
-                    changed |= changed_in(target, aliases)
-                    aliases = assigned_aliases(target, value, aliases)
-            case ast.AugAssign(target=target):
-                changed |= changed_in(target, aliases)
-            case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):
-                aliases = loop_aliases(target, value, aliases)
-            case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method))) if method in WEIGHING:
-                pass
-            case ast.Expr(value=value):
-                changed |= changed_by(value, aliases, COMMON_MODULES.__contains__)
-    return changed
-
-
-def in_order(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function without the bodies of functions within it."""
-    for child in ast.iter_child_nodes(node):
-        yield child
-        if not isinstance(child, Scoped):
-            yield from in_order(child)
 
 
 def attribute_chain(node: ast.AST) -> list[str]:
@@ -526,71 +526,3 @@ def attribute_chain(node: ast.AST) -> list[str]:
 
 def default_values(args: ast.arguments) -> list[ast.expr]:
     return [*args.defaults, *(d for d in args.kw_defaults if d is not None)]
-
-
-def immediate_in_class(node: ast.ClassDef) -> set[str]:
-    """The names that a class body uses at its creation, without the bodies of its methods."""
-    found: set[str] = set()
-    own: set[str] = set()
-    for statement in node.body:
-        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            parts: list[ast.AST] = [*statement.decorator_list, *default_values(statement.args)]
-            own.add(statement.name)
-        else:
-            parts = [statement]
-        for part in parts:
-            for name in ast.walk(part):
-                if isinstance(name, ast.Name):
-                    (own if isinstance(name.ctx, ast.Store) else found).add(name.id)
-    return found - own
-
-
-Scoped = (
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-    ast.Lambda,
-    ast.ClassDef,
-    ast.DictComp,
-    *Comprehensions,
-)
-
-
-def free_names(node: ast.AST) -> tuple[set[str], set[str]]:
-    """The names that a function, class or comprehension takes from outside, and those of which it changes the objects."""
-    loads: set[str] = set()
-    stores: set[str] = set()
-    outer: set[str] = set()
-    changed = {*changed_within(node)}
-    inner: list[ast.AST] = []
-
-    def walk_scope(part: ast.AST) -> None:
-        match part:
-            case ast.Name(id=name, ctx=context):
-                (loads if isinstance(context, ast.Load) else stores).add(name)
-            case ast.Global(names=names):
-                outer.update(names)
-            case ast.arg(arg=name):
-                stores.add(name)
-            case ast.Import(names=imported) | ast.ImportFrom(names=imported):
-                stores.update(a.asname or a.name.partition(".")[0] for a in imported)
-            case ast.ExceptHandler(name=str(name)):
-                stores.add(name)
-        if isinstance(part, Scoped) and part is not node:
-            if hasattr(part, "name"):
-                stores.add(part.name)
-            inner.append(part)
-            return
-        for child in ast.iter_child_nodes(part):
-            walk_scope(child)
-
-    walk_scope(node)
-    stores -= outer
-    free = (loads - stores) | outer
-    for part in inner:
-        names, changes = free_names(part)
-        free |= names - stores
-        changed |= changes - stores
-    if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
-        free.discard(node.name)
-    changed = (changed - stores) | outer
-    return free - BUILTINS, changed - BUILTINS
