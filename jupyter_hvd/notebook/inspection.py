@@ -16,7 +16,7 @@ from .cell_output import CellOutput
 from .cluster import Cluster
 from .reports import Cells, line_of
 from .variables import (
-    ShownVariable,
+    ComparedVariable,
     compare_summaries,
     ranks_to_fetch,
     shown_variables,
@@ -76,7 +76,7 @@ class Inspector:
 
     def compare_variables(
         self, ranks: Cluster, cells: Cells, names: Sequence[str]
-    ) -> tuple[list[ShownVariable], list[Mapping[str, Any]]]:
+    ) -> tuple[list[ComparedVariable], list[Mapping[str, Any]]]:
         """The variables with these names, or all, of the ranks that answer; and the rows of those that do not.
 
         Nothing is interrupted or restarted, whatever the ranks do: this only looks.
@@ -169,7 +169,7 @@ def table_of_ranks(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def _ask_variables(
     ranks: Cluster, among: Sequence[int], names: Sequence[str] = (), beside: bool = True
-) -> tuple[list[ShownVariable], list[int]]:
+) -> tuple[list[ComparedVariable], list[int]]:
     """The variables of some ranks as they are now, and those of the ranks that do not say what theirs are.
 
     Args:
@@ -202,6 +202,6 @@ def silent_line(row: Mapping[str, Any]) -> str:
     return f"rank {row['rank']} is not compared: {why}"
 
 
-def _variable_as_json(variable: ShownVariable) -> dict[str, Any]:
+def _variable_as_json(variable: ComparedVariable) -> dict[str, Any]:
     groups = [{"ranks": g.ranks, "text": g.text, "note": g.note} for g in variable.groups]
     return {"name": variable.name, "groups": groups}

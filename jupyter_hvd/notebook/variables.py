@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..launch.diagnosis import align_columns, ranks_text
@@ -18,10 +18,16 @@ HEAD = ("variable", "on", "value")
 
 @dataclass(frozen=True)
 class RankGroup:
-    """Ranks that have the same value of a variable; None where they do not have the variable."""
+    """Ranks that have the same value of a variable.
+
+    Attributes:
+        summary: None where they do not have the variable.
+        note: where their value first differs from that of the first group.
+    """
 
     ranks: tuple[int, ...]
     summary: VariableSummary | None
+    note: str = ""
 
     @property
     def text(self) -> str:
@@ -50,25 +56,6 @@ class ComparedVariable:
             each.digest is not None and each.size <= MOST_COMPARED and not each.is_secret
             for each in there
         )
-
-
-@dataclass(frozen=True)
-class ShownGroup:
-    """A group of ranks as it is shown: `note` says where its value first differs from that of the first group."""
-
-    ranks: tuple[int, ...]
-    text: str
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class ShownVariable:
-    name: str
-    groups: tuple[ShownGroup, ...]
-
-    @property
-    def is_replicated(self) -> bool:
-        return len(self.groups) == 1
 
 
 def compare_summaries(
@@ -128,7 +115,7 @@ def _size_of_variable(variable: ComparedVariable) -> int:
 
 def shown_variables(
     found: Sequence[ComparedVariable], values: Mapping[int, Mapping[str, SerializedValue]]
-) -> list[ShownVariable]:
+) -> list[ComparedVariable]:
     """Say of each group of ranks where its value first differs from rank 0's, and by how much.
 
     Digests of equal values may differ, as those of sets do: then the ranks are one group after all.
@@ -139,15 +126,15 @@ def shown_variables(
     shown = []
     for variable in found:
         first, *others = variable.groups
-        groups = [ShownGroup(first.ranks, first.text)]
+        groups = [first]
         for group in others:
             note = _first_difference(variable, group, values)
             if note is None:
                 same = tuple(sorted((*groups[0].ranks, *group.ranks)))
-                groups[0] = ShownGroup(same, first.text)
+                groups[0] = replace(first, ranks=same)
             else:
-                groups.append(ShownGroup(group.ranks, group.text, note))
-        shown.append(ShownVariable(variable.name, tuple(groups)))
+                groups.append(replace(group, note=note))
+        shown.append(ComparedVariable(variable.name, tuple(groups)))
     return sorted(shown, key=lambda each: each.is_replicated)
 
 
@@ -159,7 +146,7 @@ class VariablesTable:
         silent: a line for each rank that is not compared, and why.
     """
 
-    shown: Sequence[ShownVariable]
+    shown: Sequence[ComparedVariable]
     silent: Sequence[str] = ()
 
     def __repr__(self) -> str:
@@ -172,7 +159,7 @@ class VariablesTable:
         return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>{silent}"
 
 
-def _rows_as_html(variable: ShownVariable) -> str:
+def _rows_as_html(variable: ComparedVariable) -> str:
     """The rows of one variable: a rank's value in each, where it differs with a mark that needs no colour to be seen."""
     rows = []
     for place, group in enumerate(variable.groups):
@@ -191,15 +178,15 @@ def _rows_as_html(variable: ShownVariable) -> str:
     return "".join(f"<tr>{row}</tr>" for row in rows)
 
 
-def _marked_name(variable: ShownVariable) -> str:
+def _marked_name(variable: ComparedVariable) -> str:
     return variable.name if variable.is_replicated else f"≠ {variable.name}"
 
 
-def _ranks_of_group(variable: ShownVariable, group: ShownGroup) -> str:
+def _ranks_of_group(variable: ComparedVariable, group: RankGroup) -> str:
     return "all ranks" if variable.is_replicated else ranks_text(group.ranks)
 
 
-def table_of_variables(shown: Sequence[ShownVariable]) -> list[str]:
+def table_of_variables(shown: Sequence[ComparedVariable]) -> list[str]:
     """A line for each group of ranks; below one that differs, where it first does and by how much."""
     rows = []
     notes: dict[int, str] = {}
