@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..launch.progress import Stall
     from ..launch.rank_placement import Place
     from ..launch.reaper import PrivateFolder
-    from ..launch.restarts import Policy
+    from ..launch.restarts import Restarts
 
 
 class RefusedError(Exception):
@@ -187,7 +187,7 @@ def run_run(arguments: argparse.Namespace) -> int:
 
 def choose_restart_policy(
     arguments: argparse.Namespace, elastic: bool, ranks: Place, queued: Callable[[str], None]
-) -> Policy:
+) -> Restarts:
     """Choose what happens after a failure: nothing, a restart, or an elastic continuation.
 
     Args:

@@ -14,11 +14,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from .addresses import own_address
 from .allocation import current_allocation
@@ -44,13 +44,16 @@ GRACE, LOST = 30.0, 180.0
 FAULTS = 3
 
 
-class Policy(Protocol):
-    """Where a job begins, and where it goes on."""
+class Restarts:
+    """Where a job begins, and where it goes on: on the same ranks, so many times at the most.
 
-    @property
-    def first(self) -> Place:
-        """Where it begins."""
-        ...
+    Attributes:
+        first: where it begins.
+    """
+
+    def __init__(self, ranks: Place, count: int) -> None:
+        self.first = ranks
+        self._left = count
 
     def place_after(self, result: JobResult, ranks: Place) -> Place | None:
         """Where the job is started again when it has ended so; None where it is not.
@@ -58,37 +61,22 @@ class Policy(Protocol):
         Raises:
             LaunchError: there is no place for it.
         """
-        ...
+        self._left -= 1
+        return ranks if self._left >= 0 else None
 
+    @contextmanager
     def watch_start(
         self, ranks: Place, state: Path, end: Callable[[], None]
-    ) -> AbstractContextManager[threading.Event]:
+    ) -> Iterator[threading.Event]:
         """Looks after a start of the job for as long as it runs; gives whether it was ended for more ranks.
 
         Args:
             end: ends this start of the job.
         """
-        ...
+        yield threading.Event()
 
 
-class Restarts:
-    """On the same ranks, so many times at the most."""
-
-    def __init__(self, ranks: Place, count: int) -> None:
-        self.first = ranks
-        self._left = count
-
-    def place_after(self, result: JobResult, ranks: Place) -> Place | None:
-        self._left -= 1
-        return ranks if self._left >= 0 else None
-
-    def watch_start(
-        self, ranks: Place, state: Path, end: Callable[[], None]
-    ) -> AbstractContextManager[threading.Event]:
-        return nullcontext(threading.Event())
-
-
-class Elastic:
+class Elastic(Restarts):
     """With as many ranks as there are places for, within bounds.
 
     A place is one of a host's slots. Where a rank was lost one is left out for a while, unless there are too few without it; a
@@ -275,7 +263,7 @@ def run_job_again(
     program: Program,
     folder: PrivateFolder,
     *,
-    policy: Policy,
+    policy: Restarts,
     told: Callable[[JobResult, Place], None],
     timeout: float | None = None,
     **options: Any,
