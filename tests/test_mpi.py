@@ -20,7 +20,8 @@ from jupyter_hvd.launch.mpi import (
     mpirun_environment,
     mpirun_version,
 )
-from jupyter_hvd.launch.placement import LOST, Placement, slots_of
+from jupyter_hvd.launch.placement import LOST, Placement
+from jupyter_hvd.launch.rendezvous import slots_of
 from jupyter_hvd.ranks.job_rank import require_all_ranks
 
 SECRET = "secret-that-nobody-else-may-read"

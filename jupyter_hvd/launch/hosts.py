@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 #: What a host may be called; nothing that ssh would take for an option.
@@ -14,6 +15,8 @@ RANKS_PER_CORE = 16
 #: Seconds that Horovod's Gloo waits for another rank, at the start and within an exchange. Its own 30 s are too few where ranks
 #: import TensorFlow on a busy machine: it then aborts the process. A launcher knows by itself when a rank ends or stalls.
 GLOO_TIMEOUT = {"HOROVOD_GLOO_TIMEOUT_SECONDS": "600"}
+#: Where Horovod and NCCL read which network interface to use.
+INTERFACE_VARIABLES = ("HOROVOD_GLOO_IFACE", "NCCL_SOCKET_IFNAME")
 
 
 class LaunchError(Exception):
@@ -26,6 +29,11 @@ class Host:
 
     name: str
     slots: int
+
+
+def hosts_of_ranks(hosts: Iterable[Host]) -> list[str]:
+    """The host of each rank, where one host after the other is filled."""
+    return [host.name for host in hosts for _ in range(host.slots)]
 
 
 def parse_hosts(text: str) -> tuple[Host, ...]:
@@ -123,6 +131,7 @@ def address_towards(address: str) -> str:
         return str(probe.getsockname()[0])
 
 
-def interface_towards(address: str) -> str | None:
-    """The network interface by which this machine reaches an address."""
-    return local_interfaces().get(address_towards(address))
+def interface_variables(address: str) -> dict[str, str]:
+    """The network interface by which this machine reaches the first rank, for Horovod and NCCL; each host has its own names."""
+    interface = local_interfaces().get(address_towards(address), "lo")
+    return dict.fromkeys(INTERFACE_VARIABLES, interface)

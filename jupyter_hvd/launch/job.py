@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -204,15 +204,10 @@ def _status_folder(folder: PrivateFolder) -> Iterator[Path]:
         yield Path(status)
 
 
-@contextmanager
-def _open_heartbeats(address: str, size: int) -> Iterator[HeartbeatServer]:
+def _open_heartbeats(address: str, size: int) -> closing[HeartbeatServer]:
     """Listen for the ranks and their launcher: they end with this process, on whatever host."""
     names = ["launcher", *(f"rank {rank}" for rank in range(size))]
-    lifelines = HeartbeatServer(address, 0, lambda: None, names)
-    try:
-        yield lifelines
-    finally:
-        lifelines.close()
+    return closing(HeartbeatServer(address, 0, lambda: None, names))
 
 
 @contextmanager

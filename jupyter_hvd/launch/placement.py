@@ -23,8 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any
 
-from horovod.runner.common.util.hosts import SlotInfo
-from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
+from horovod.runner.gloo_run import create_slot_env_vars
 
 from .allocation import current_allocation
 from .authentication import TOKEN_VARIABLE
@@ -38,10 +37,10 @@ from .heartbeat import (
     encode_message,
 )
 from .host_checks import CHECK_VARIABLE, Reach, check_hosts
-from .hosts import Host, LaunchError, address_of, is_here, is_local
+from .hosts import Host, LaunchError, address_of, hosts_of_ranks, is_here, is_local
 from .mpi import OF_MPI, mpirun_command, mpirun_environment
 from .placement_reports import LONGEST_LINE, Reports, exit_now
-from .rendezvous import Rendezvous
+from .rendezvous import Rendezvous, slots_of
 
 #: Never a question on a terminal that nobody sees; a host whose key is not known is refused. One that has gone
 #: without a word is noticed within eight seconds.
@@ -67,8 +66,6 @@ OF_THIS_HOST = re.compile(
 )
 #: By what Horovod's ranks agree and sum where mpirun starts them.
 BY_MPI = {"HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"}
-#: Network interfaces, which each agent finds for itself.
-INTERFACES = ("HOROVOD_GLOO_IFACE", "NCCL_SOCKET_IFNAME")
 
 
 def main() -> int:
@@ -87,23 +84,6 @@ def hosts_granted(size: int) -> tuple[Host, ...]:
     if found is None:
         raise LaunchError("Slurm has granted no allocation")
     return found.hosts_for(size)
-
-
-def slots_of(hosts: Sequence[str]) -> list[SlotInfo]:
-    """The places of the ranks, by the host of each; among those of the same number on their hosts, hosts count as they come."""
-    local = [hosts[:rank].count(host) for rank, host in enumerate(hosts)]
-    return [
-        SlotInfo(
-            hostname=host,
-            rank=rank,
-            local_rank=local[rank],
-            cross_rank=local[:rank].count(local[rank]),
-            size=len(hosts),
-            local_size=hosts.count(host),
-            cross_size=local.count(local[rank]),
-        )
-        for rank, host in enumerate(hosts)
-    ]
 
 
 def check_others(orders: Orders, others: Sequence[str], port: int) -> None:
@@ -186,13 +166,12 @@ class Placement:
         """Start an agent for each rank, here or by a command that reaches its host."""
         orders = self._orders
         hosts = orders.hosts or hosts_granted(orders.size)
-        names = [host.name for host in hosts for _ in range(host.slots)][: orders.size]
+        names = hosts_of_ranks(hosts)[: orders.size]
         others = [host.name for host in hosts if not is_local(host.name)]
         addresses = {address_of(name) for name in others}
         store = Rendezvous((orders.address, orders.port), addresses, slots_of(names))
         check_others(orders, others, store.port)
-        found = create_run_env_vars(orders.address, ["lo"], store.port)
-        self._variables = {k: str(v) for k, v in found.items() if k not in INTERFACES}
+        self._variables = store.variables
         self._hosts = dict(enumerate(names))
         for rank, name in self._hosts.items():
             here = name not in others

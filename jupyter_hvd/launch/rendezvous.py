@@ -11,8 +11,11 @@ import threading
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from horovod.runner.common.util.hosts import SlotInfo
+from horovod.runner.gloo_run import create_run_env_vars
 from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
 
+from .hosts import INTERFACE_VARIABLES
 from .peer_users import Peer, is_own
 
 
@@ -58,6 +61,12 @@ class Rendezvous(RendezvousHTTPServer):  # type: ignore[misc]
         threading.Thread(target=self.serve_forever, name="hvd-rendezvous", daemon=True).start()
 
     @property
+    def variables(self) -> dict[str, str]:
+        """By which ranks find the store, for their environment; each finds its network interface by itself."""
+        found = create_run_env_vars(self.server_address[0], ["lo"], self.port)
+        return {k: str(v) for k, v in found.items() if k not in INTERFACE_VARIABLES}
+
+    @property
     def port(self) -> int:
         return int(self.server_address[1])
 
@@ -65,3 +74,20 @@ class Rendezvous(RendezvousHTTPServer):  # type: ignore[misc]
         """Whether a connection is answered; called by the server before it reads anything."""
         own = is_own(client_address, request.getsockname())
         return client_address[0] in self.hosts if own is None else own
+
+
+def slots_of(hosts: Sequence[str]) -> list[SlotInfo]:
+    """The places of the ranks, by the host of each; among those of the same number on their hosts, hosts count as they come."""
+    local = [hosts[:rank].count(host) for rank, host in enumerate(hosts)]
+    return [
+        SlotInfo(
+            hostname=host,
+            rank=rank,
+            local_rank=local[rank],
+            cross_rank=local[:rank].count(local[rank]),
+            size=len(hosts),
+            local_size=hosts.count(host),
+            cross_size=local.count(local[rank]),
+        )
+        for rank, host in enumerate(hosts)
+    ]

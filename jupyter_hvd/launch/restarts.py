@@ -22,7 +22,7 @@ from typing import Any
 
 from .addresses import own_address
 from .allocation import current_allocation
-from .hosts import Host, LaunchError, hosts_for, is_local, parse_hosts
+from .hosts import Host, LaunchError, hosts_for, hosts_of_ranks, is_local, parse_hosts
 from .job import TIMED_OUT, JobResult, Program, run_job
 from .processes import end_processes
 from .rank_placement import Place
@@ -124,7 +124,7 @@ class Elastic(Restarts):
         if self._faults >= FAULTS:
             return None
         if result.code != RESIZED and result.rank is not None:
-            name = rank_host(ranks, result.rank)
+            name = hosts_of_ranks(ranks.hosts)[result.rank]
             self._losses[name] += 1
             self._lost.append(
                 (name, time.monotonic() + self._cooling * 2 ** (self._losses[name] - 1))
@@ -219,12 +219,6 @@ def candidate_hosts(asked: Place, most: int) -> tuple[Host, ...]:
         return hosts
     found = None if asked.is_local else current_allocation()
     return found.hosts_for(most) if found is not None else hosts_for(most, None)
-
-
-def rank_host(ranks: Place, rank: int) -> str:
-    """The host that a rank is on: they are placed host after host."""
-    names = [host.name for host in ranks.hosts for _ in range(host.slots)]
-    return names[rank]
 
 
 def without_slots(hosts: list[Host], lost: Counter[str]) -> list[Host]:

@@ -13,24 +13,21 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
-from horovod.runner.common.util.hosts import HostInfo, SlotInfo, get_host_assignments
-from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
+from horovod.runner.gloo_run import create_slot_env_vars
 
 from .allocation import current_allocation
 from .hosts import (
     GLOO_TIMEOUT,
-    Host,
     LaunchError,
     address_of,
     address_towards,
-    interface_towards,
+    hosts_of_ranks,
+    interface_variables,
     is_local,
 )
-from .rendezvous import Rendezvous
+from .rendezvous import Rendezvous, slots_of
 
 ADDRESS = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
-#: Interfaces of the network, which each rank finds for itself.
-INTERFACES = ("HOROVOD_GLOO_IFACE", "NCCL_SOCKET_IFNAME")
 
 
 def start_ranks(arguments: Sequence[str]) -> int:
@@ -44,10 +41,8 @@ def start_ranks(arguments: Sequence[str]) -> int:
         raise LaunchError("this is not a Slurm job: submit the script with sbatch")
     others = [address_of(host.name) for host in found.hosts if not is_local(host.name)]
     address = address_towards(others[0]) if others else "127.0.0.1"
-    slots = slots_of(found.hosts)
+    slots = slots_of(hosts_of_ranks(found.hosts))
     store = Rendezvous((address, 0), others, slots)
-    run = create_run_env_vars(address, ["lo"], store.port)
-    told = {name: str(value) for name, value in run.items() if name not in INTERFACES}
     # Since Slurm 22.05 srun does not take this over from the job.
     cores = os.environ.get("SLURM_CPUS_PER_TASK")
     command = [
@@ -60,7 +55,7 @@ def start_ranks(arguments: Sequence[str]) -> int:
         "PYTHONHASHSEED": "0",
         **GLOO_TIMEOUT,
         **os.environ,
-        **told,
+        **store.variables,
         "PYTHONUNBUFFERED": "1",
     }
     return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603 — a list, no shell
@@ -76,23 +71,13 @@ def become_rank(arguments: Sequence[str], environment: Mapping[str, str]) -> Non
     }
     found = current_allocation(step)
     assert found is not None
-    slot = slots_of(found.hosts)[int(environment["SLURM_PROCID"])]
-    interface = interface_towards(environment[ADDRESS]) or "lo"
+    slot = slots_of(hosts_of_ranks(found.hosts))[int(environment["SLURM_PROCID"])]
     own = {name: str(value) for name, value in create_slot_env_vars(slot).items()}
     os.execve(  # noqa: S606 — no shell
         sys.executable,
         [sys.executable, *arguments],
-        {**dict.fromkeys(INTERFACES, interface), **environment, **own},
+        {**interface_variables(environment[ADDRESS]), **environment, **own},
     )
-
-
-def slots_of(hosts: Sequence[Host]) -> list[SlotInfo]:
-    """A rank for each task, host after host."""
-    size = sum(host.slots for host in hosts)
-    assigned: list[SlotInfo] = get_host_assignments(
-        [HostInfo(host.name, host.slots) for host in hosts], size, size
-    )
-    return assigned
 
 
 def main() -> int:

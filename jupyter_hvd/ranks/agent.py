@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from ..launch.authentication import take_token
 from ..launch.heartbeat import connect_as, decode_message, encode_message, end_self
-from ..launch.hosts import LaunchError, interface_towards
+from ..launch.hosts import LaunchError, interface_variables
 from ..launch.mpi import require_horovod_for_mpi
 from ..launch.placement_reports import LONGEST_LINE, exit_now
 from .forks import PASSED_ON, Fork, start_fork
@@ -73,10 +73,7 @@ def start_rank(orders: Mapping[str, Any]) -> subprocess.Popen[bytes] | Fork:
     module, arguments, directory = orders["module"], orders["arguments"], orders["directory"]
     environment = {**os.environ, **orders["environment"]}
     if RENDEZVOUS_VARIABLE in environment:
-        # The interface by which a host reaches the first one may have another name on each.
-        interface = interface_towards(environment[RENDEZVOUS_VARIABLE]) or "lo"
-        names = ("HOROVOD_GLOO_IFACE", "NCCL_SOCKET_IFNAME")
-        environment = {**dict.fromkeys(names, interface), **environment}
+        environment = {**interface_variables(environment[RENDEZVOUS_VARIABLE]), **environment}
     if orders["fork"] and (fork := start_fork(module, arguments, environment, directory)):
         return fork
     return subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
