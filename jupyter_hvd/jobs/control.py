@@ -6,8 +6,6 @@ import heapq
 import json
 import os
 import re
-import select
-import signal
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -56,7 +54,7 @@ class Job:
             return "ended"
         if self.begun.get("host") != os.uname().nodename:
             return "elsewhere"
-        return "runs" if self.pid is not None else "lost"
+        return "runs" if self.process is not None else "lost"
 
     @property
     def is_past(self) -> bool:
@@ -66,7 +64,7 @@ class Job:
         return self.state in ("ended", "lost")
 
     @property
-    def pid(self) -> int | None:
+    def process(self) -> Any:
         """The process that keeps the job, None where it has gone: another may bear its number now."""
         import psutil
 
@@ -74,8 +72,7 @@ class Job:
             process = psutil.Process(int(self.begun["pid"]))
             same = process_key(process.pid) == self.begun["started"]
             if same and process.uids().real == os.getuid():
-                zombie = process.status() == psutil.STATUS_ZOMBIE
-                return None if zombie else process.pid
+                return None if process.status() == psutil.STATUS_ZOMBIE else process
         return None
 
 
@@ -253,40 +250,23 @@ def stop_job(job: Job, told: Callable[[str], None] = lambda _: None) -> bool:
     """
     if job.state == "elsewhere":
         raise NoSuchJobError(f"{job.name} was started on {job.begun.get('host')}: stop it there")
-    pid = job.pid if job.state == "runs" else None
-    if pid is None:
+    import psutil
+
+    process = job.process if job.state == "runs" else None
+    if process is None:
         return False
-    try:
-        process = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return False
-    except (OSError, AttributeError):  # an older Linux, or none
-        return _stop_by_number(job, pid, told)
-    try:
-        if job.pid != pid:  # it is this very process that is held now
-            return False
-        signal.pidfd_send_signal(process, signal.SIGTERM)
-        if not select.select([process], [], [], PATIENCE)[0]:
+    with suppress(psutil.NoSuchProcess):  # also where another process bears its number now
+        process.terminate()
+        if not _ends(job):
             told(f"it does not end within {PATIENCE:g} s, and is killed")
-            signal.pidfd_send_signal(process, signal.SIGKILL)
-            select.select([process], [], [], PATIENCE)
-    except ProcessLookupError:
-        pass
-    finally:
-        os.close(process)
+            process.kill()
+            _ends(job)
     return True
 
 
-def _stop_by_number(job: Job, pid: int, told: Callable[[str], None]) -> bool:
-    """As `stop_job`, where a process cannot be held: it is looked up again before each signal."""
-    os.kill(pid, signal.SIGTERM)
-    for last in (False, True):
-        until = time.monotonic() + PATIENCE
-        while job.pid == pid and time.monotonic() < until:
-            time.sleep(PAUSE)
-        if job.pid != pid or last:
-            return True
-        told(f"it does not end within {PATIENCE:g} s, and is killed")
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    return True
+def _ends(job: Job) -> bool:
+    """Whether the process of a job ends within `PATIENCE` seconds."""
+    until = time.monotonic() + PATIENCE
+    while job.process is not None and time.monotonic() < until:
+        time.sleep(PAUSE)
+    return job.process is None
