@@ -18,7 +18,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_hvd.cli.job import plain_name
 from jupyter_hvd.install.build import SOURCE_HASH
-from jupyter_hvd.jobs.kubernetes import kubernetes_name, yaml_scalar
+from jupyter_hvd.jobs.kubernetes import kubernetes_name, to_yaml
 from jupyter_hvd.jobs.slurm import starter_text
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -79,7 +79,7 @@ def expanded(word: str) -> str:
 
 @pytest.mark.parametrize("word", HOSTILE)
 def test_scalars(word: str) -> None:
-    assert yaml.safe_load(yaml_scalar(word)) == word
+    assert yaml.safe_load(to_yaml([word])) == [word]
 
 
 #: What the published schema of kubeflow.org/v2beta1 knows of these, and which of them must be there.

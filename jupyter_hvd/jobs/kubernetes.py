@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import math
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,12 +102,11 @@ def kubernetes_files(
         packages: what else is to be installed, by version.
         modules, folders: what lies beside the program and is imported.
     """
-    manifest = mpi_job(name, arguments, cluster)
-    check_name(manifest)
+    check_words([name, *arguments])
     head = f"# Written by jupyter hvd:  kubectl apply --filename {name}.mpijob.yaml"
     patch = "".join(file.read_text() for file in PATCHES)
     return {
-        f"{name}.mpijob.yaml": "\n".join([head, *yaml_lines(manifest), ""]),
+        f"{name}.mpijob.yaml": f"{head}\n{to_yaml(mpi_job(name, arguments, cluster))}",
         f"{name}.Dockerfile": container_recipe(
             name, cluster, tensorflow, packages, modules, folders
         ),
@@ -197,57 +196,28 @@ def container_recipe(
     )
 
 
-def yaml_lines(value: Any, indent: str = "") -> Iterator[str]:
-    """A mapping as lines of YAML, each string in quotation marks, so that none is taken for anything else."""
-    for key, entry in value.items():
-        if isinstance(entry, Mapping):
-            yield f"{indent}{key}:"
-            yield from yaml_lines(entry, indent + "  ")
-        elif isinstance(entry, list) and all(isinstance(each, Mapping) for each in entry):
-            yield f"{indent}{key}:"
-            for each in entry:
-                first, *rest = yaml_lines(each, indent + "    ")
-                yield f"{indent}  - {first.lstrip()}"
-                yield from rest
-        elif isinstance(entry, list):
-            yield f"{indent}{key}:"
-            yield from (f"{indent}  - {yaml_scalar(each)}" for each in entry)
-        else:
-            yield f"{indent}{key}: {yaml_scalar(entry)}"
+def to_yaml(value: Any) -> str:
+    """Plain data as YAML, each text in quotation marks, so that Kubernetes takes none for anything else."""
+    import yaml
 
+    class Dumper(yaml.SafeDumper):
+        pass
 
-def yaml_scalar(value: str | int | bool) -> str:
-    if not isinstance(value, str):
-        return json.dumps(value)
-    escaped = {'"': '\\"', "\\": "\\\\"}
-    return (
-        '"'
-        + "".join(escaped.get(c) or (c if c.isprintable() else escape_character(c)) for c in value)
-        + '"'
+    Dumper.add_representer(
+        str, lambda to, text: to.represent_scalar("tag:yaml.org,2002:str", text, style='"')
     )
+    return str(yaml.dump(value, Dumper=Dumper, sort_keys=False, width=math.inf))
 
 
-def escape_character(character: str) -> str:
-    number = ord(character)
-    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
-
-
-def check_name(value: Any) -> None:
+def check_words(words: Sequence[str]) -> None:
     """
     Raises:
         UnusableInputError: a word is no text: a manifest cannot hold any bytes.
     """
-    match value:
-        case str():
-            try:
-                value.encode()
-            except UnicodeEncodeError:
-                raise UnusableInputError(
-                    f"{value!r}: is not text, so it cannot be written into a manifest"
-                ) from None
-        case Mapping():
-            for entry in value.values():
-                check_name(entry)
-        case list():
-            for entry in value:
-                check_name(entry)
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise UnusableInputError(
+                f"{word!r}: is not text, so it cannot be written into a manifest"
+            ) from None
