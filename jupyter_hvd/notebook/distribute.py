@@ -6,6 +6,7 @@ import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -337,8 +338,10 @@ class Session:
         file = self._name_file(SentCell(number, source, ()))
         try:
             run = there.run(
-                remote.run_alone,
-                *(text, file, marker),
+                partial(
+                    remote.run_cell, quiet=False
+                ),  # what other ranks need not run prints here, too
+                *(None, text, file, (), marker),
                 show=screen.show_output,
                 timeout=timeout,
                 marker=marker,

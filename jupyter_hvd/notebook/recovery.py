@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ranks import remote
 from ..ranks.paths import TRAINED, weighted_objects
 from ..ranks.serialization import is_plain, keras_kind
+from ..ranks.trained_weights import compare_trained
 from .cell_names import names_of
 from .cell_output import CellOutput
 from .errors import named_error
@@ -57,7 +57,7 @@ def compare_weights(held: HeldRanks, run: Run, program: Program, screen: CellOut
     """
     if not run.has_trained or run.is_replicated:
         return
-    met = held.require_cluster().run(remote.compare_weights)
+    met = held.require_cluster().run(compare_trained)
     judge_run(held, met, screen)
     told: str = next(filter(None, met.replies.values()), "")
     if told and program.uses_horovod:

@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from IPython.core.getipython import get_ipython
+
 from ..launch.heartbeat import HeartbeatClient
 from ..launch.rank_location import list_threads
 from ..runtime.sharing import program
@@ -46,6 +48,13 @@ lifeline: HeartbeatClient | None = None
 #: The numbers of the call that is answered, and of the one that was interrupted last.
 _call: int | None = None
 _interrupted: int | None = None
+
+
+def user_namespace() -> dict[str, Any]:
+    """What the names of the user's cells stand for."""
+    shell: Any = get_ipython()
+    namespace: dict[str, Any] = shell.user_ns
+    return namespace
 
 
 def begin_call(call: int) -> None:
@@ -161,28 +170,19 @@ def begin_shared(beginning: Beginning) -> None:
 
     All ranks do before any runs a cell, so that none copies what another has written in it.
     """
-    from IPython.core.getipython import get_ipython
-
     from ..runtime.sharing.context import sharing
 
     sharing.guarded = beginning.guard
     sharing.data = beginning.data
     _drawn.clear()
     _drawn.extend(beginning.drawn)
-    shell: Any = get_ipython()
-    for path, rate in beginning.rates.items():
-        there: Any = path.follow_path(shell.user_ns) if path.name in shell.user_ns else None
-        if rate_of(there) not in (None, rate):
-            there.learning_rate = rate
-    set_layer_seeds(shell.user_ns, beginning.seeds)
+    for path, there in values_at([*beginning.rates]).items():
+        if rate_of(there) not in (None, beginning.rates[path]):
+            there.learning_rate = beginning.rates[path]
+    set_layer_seeds(user_namespace(), beginning.seeds)
     if _renew_files is not None:
         _renew_files()
     count_agreeing_ranks()
-
-
-def run_alone(source: str, file: str, marker: str) -> Reply:
-    """Run a cell that other ranks need not run: its magics print here, too; arguments as for `run_cell`."""
-    return run_cell(None, source, file, (), marker, quiet=False)
 
 
 def prepare_cell(
@@ -234,13 +234,11 @@ def run_cell(
         marker: written to stdout and stderr at the end, below Python, so that the kernel
             knows that all that C++ wrote before has come through.
         wanted: names whose values the notebook wants back from rank 0, if the cell succeeds.
-        watch: how the ranks are compared; `compare_weights` does it when the cell has ended.
+        watch: how the ranks are compared; `compare_trained` does it when the cell has ended.
         goes_on: whether it is counted with the cell before.
         held: names of what may hold models: what the cell gives other weights there, the notebook wants back, too.
         quiet: whether magics print on rank 0 only.
     """
-    from IPython.core.getipython import get_ipython
-
     shell: Any = get_ipython()
     failed = None if sync is None else sync.take()
     started = time.time()
@@ -283,11 +281,6 @@ def run_cell(
         failed,
         drawn=drawn,
     )
-
-
-def compare_weights() -> str:
-    """Compare the ranks' weights, once all have ended a cell; what tells them apart, or ''."""
-    return trained_weights.compare_trained()
 
 
 #: What the conversion's names stand for, to be put back where a cell of the user's has bound them.
@@ -369,13 +362,8 @@ def set_values(head: bytes, path: str | None, places: list[tuple[int, int]]) -> 
     """Bind names in this rank's namespace, and set weights of objects at paths, as `transfer.push_values` sends them; return what
     failed, by path.
     """
-    from IPython.core.getipython import get_ipython
-
     values: dict[AccessPath, SerializedValue] = read_pushed(head, path, places)
-
-    shell: Any = get_ipython()
-    namespace = shell.user_ns
-    failed = {}
+    namespace, failed = user_namespace(), {}
     for target, packed in values.items():
         there = target.follow_path(namespace)
         if packed.kind in TRAINED and there is None:
@@ -395,25 +383,24 @@ def set_values(head: bytes, path: str | None, places: list[tuple[int, int]]) -> 
 
 def get_values(paths: Sequence[AccessPath]) -> dict[str, SerializedValue]:
     """The values that some paths lead to, by path, of those that lead to any."""
-    from IPython.core.getipython import get_ipython
-
-    shell: Any = get_ipython()
-    there = [p for p in paths if p.name in shell.user_ns]
-    found = {path: path.follow_path(shell.user_ns) for path in there}
     return {
-        str(p): pack_value(v, limit=None) for p, v in found.items() if v is not None or not p.steps
+        str(path): pack_value(value, limit=None)
+        for path, value in values_at(paths).items()
+        if value is not None or not path.steps
     }
+
+
+def values_at(paths: Sequence[AccessPath]) -> dict[AccessPath, Any]:
+    """What some paths lead to, of those whose name is there."""
+    namespace = user_namespace()
+    return {path: path.follow_path(namespace) for path in paths if path.name in namespace}
 
 
 def digest_paths(paths: Sequence[AccessPath]) -> dict[str, int]:
     """Digests of the plain values, and of the weights, that some paths lead to, by path."""
-    from IPython.core.getipython import get_ipython
-
-    shell: Any = get_ipython()
-    there = {p: p.follow_path(shell.user_ns) for p in paths if p.name in shell.user_ns}
     return {
         str(path): digest_value(pack_value(value, None))
-        for path, value in there.items()
+        for path, value in values_at(paths).items()
         if keras_kind(value) in TRAINED or is_plain(value)
     }
 
@@ -488,7 +475,4 @@ def rejoin_horovod() -> int:
 
 def draw_level(names: Sequence[str]) -> list[str]:
     """Of some names those of what goes on by itself, where a cell was broken off on some ranks sooner than on others."""
-    from IPython.core.getipython import get_ipython
-
-    shell: Any = get_ipython()
-    return [name for name in names if keeps_place(shell.user_ns.get(name))]
+    return [name for name in names if keeps_place(user_namespace().get(name))]
