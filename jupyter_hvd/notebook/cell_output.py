@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..launch.base import Output
 from ..launch.diagnosis import StallReport
 from ..launch.progress import Stall
 from .monitor import Message, ProgressResumed, Shown
@@ -126,12 +125,13 @@ class CellOutput:
             self._stall = self._publish_data(
                 {"text/plain": went_on, "text/html": f"<p>{html.escape(went_on)}</p>"}, self._stall
             )
-        elif isinstance(output, Message) and output.kind == "clear_output":
+        elif output.kind == "clear_output":
             self.texts.pop(output.rank, None)
-        elif output.rank is not None and (text := text_of(output)):
-            self.texts.setdefault(output.rank, RankText()).add_text(text, stream_of(output))
+        elif text := text_of(output):
+            stream = str(output.content.get("name", "display"))  # what it displays comes by none
+            self.texts.setdefault(output.rank, RankText()).add_text(text, stream)
             self._dirty |= output.rank != self._shown and self._shows_others
-        if isinstance(output, (Output, Message)) and output.rank == self._shown:
+        if isinstance(output, Message) and output.rank == self._shown:
             if self._title:
                 self.add_line(self._title)
                 self._title = ""
@@ -152,11 +152,7 @@ class CellOutput:
         plain = "\n".join([*report.lines, advice])
         self._stall = self._publish_data({"text/plain": plain, "text/html": markup}, self._stall)
 
-    def _show_own(self, output: Output | Message) -> None:
-        if isinstance(output, Output):
-            stream = sys.stderr if output.stream == "stderr" else sys.stdout
-            print(output.text, file=stream)
-            return
+    def _show_own(self, output: Message) -> None:
         content = output.content
         publisher = self._shell.display_pub
         if output.kind == "stream":
@@ -206,17 +202,8 @@ class CellOutput:
         return handle
 
 
-def stream_of(output: Output | Message) -> str:
-    """The stream that a folded rank's output comes by; what it displays comes by none."""
-    if isinstance(output, Output):
-        return output.stream
-    return str(output.content.get("name", "display"))
-
-
-def text_of(output: Output | Message) -> str:
+def text_of(output: Message) -> str:
     """The text of a folded rank's output."""
-    if isinstance(output, Output):
-        return output.text + "\n"
     if output.kind == "stream":
         return str(output.content["text"])
     if output.kind in ("display_data", "execute_result"):

@@ -64,8 +64,8 @@ class ProgressResumed:
     seconds: float
 
 
-#: What is shown of a call: what a rank has written below Python, its messages, that ranks make no progress, that they do again.
-Shown = Output | Message | Stall | ProgressResumed
+#: What is shown of a call: what ranks print and display, that they make no progress, that they do again.
+Shown = Message | Stall | ProgressResumed
 Show = Callable[[Shown], None]
 
 
@@ -135,23 +135,26 @@ class CallMonitor:
         self._stall_told = now
         self._progress = Progress(ranks, now)
 
-    def take_event(self, event: Shown | Answer | None, now: float) -> None:
+    def take_event(self, event: Shown | Output | Answer | None, now: float) -> None:
         """Take in what is heard of this call, and what is left of earlier ones."""
         if isinstance(event, Answer | Message) and event.call != self.call:
             return
         if isinstance(event, Answer):
             self._take_answer(event.rank, event.value, now)
-            return
-        if (
-            isinstance(event, Output)
-            and self._marker is not None
-            and event.text.endswith(self._marker)
-        ):
-            self._markers_due -= 1
-            rest = event.text.removesuffix(self._marker)
-            event = Output(event.rank, event.stream, rest) if rest else None
-        if event is not None:
+        elif isinstance(event, Output):
+            self._take_output(event)
+        elif event is not None:
             self._show(event)
+
+    def _take_output(self, output: Output) -> None:
+        """Show what a rank has written below Python, but not the marker of its end."""
+        text = output.text
+        if self._marker is not None and text.endswith(self._marker):
+            self._markers_due -= 1
+            text = text.removesuffix(self._marker)
+        if output.rank is not None and (text or not output.text):
+            content = {"name": output.stream, "text": f"{text}\n"}
+            self._show(Message(output.rank, "stream", content, self.call))
 
     def _take_answer(self, rank: int, reply: Any, now: float) -> None:
         self.open.discard(rank)

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jupyter_hvd.launch.base import Output
 from jupyter_hvd.launch.diagnosis import StallReport
 from jupyter_hvd.launch.heartbeat import MESSAGES_VARIABLE
 from jupyter_hvd.launch.progress import Stall
@@ -118,7 +117,7 @@ def test_the_output_of_every_rank_is_kept_whatever_the_notebook_shows(
     monkeypatch.setattr(CellOutput, "_publish_data", lambda _, data, __: shown.append(data))
     screen = CellOutput(SimpleNamespace(), lambda _: REPORT, shows_others=False, cell=3)
     for rank in (0, 1):
-        screen.show_output(Output(rank, "stdout", f"from {rank}"))
+        screen.show_output(Message(rank, "stream", {"name": "stdout", "text": f"from {rank}\n"}))
     screen.show_output(Message(1, "stream", {"name": "stdout", "text": "more\n"}))
     assert [screen.texts[rank].lines for rank in (0, 1)] == [["from 0"], ["from 1", "more"]]
     screen.show_output(Message(1, "clear_output", {}))
