@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from ..convert.rules.options import Options
-from ..ranks.remote import Watch
 from .cell_names import names_of
 from .dependencies import Cell, Needs, find_needs
 from .errors import DistributeError
@@ -17,7 +16,6 @@ from .program import (
     is_distributed,
     masked,
     refuse_unconvertible,
-    watch_of,
 )
 
 
@@ -79,14 +77,14 @@ class CellPlan:
 
     Attributes:
         number: the cell's. needs: of earlier cells and of values. program: as it runs on the ranks.
-        watch: how the ranks are compared while it runs.
+        compares: whether the ranks are compared when it has trained.
         outdated: cells that ran on the ranks as something else than they are in this program, and stay as they ran.
     """
 
     number: int
     needs: Needs
     program: Program
-    watch: Watch
+    compares: bool
     outdated: tuple[int, ...] = ()
 
     @property
@@ -134,13 +132,12 @@ def plan_cell(
         options,
     )
     refuse_unconvertible(program, runs_horovod)
-    watch = watch_of(options)
     again, outdated = again_where_changed(needed, program, state)
     if not dependencies:
         outdated = (*outdated, *sorted((again | {*needed.run}) & state.sent.keys() - {*outdated}))
         missing = {name for n in needed.run for name in names_of(masked(texts[n])).binds}
         alone = replace(needed, run=(), push=frozenset(), held=needed.held - missing)
-        return CellPlan(number, alone, program, watch, outdated)
+        return CellPlan(number, alone, program, options.guard, outdated)
     own = {cell.number for cell in history if cell.distributed}
     stays = state.trained | (own - state.untrained)
 
@@ -159,7 +156,7 @@ def plan_cell(
             "has changed since. Run the cells again that create it, or give the changed value "
             "a name of its own."
         )
-    return CellPlan(number, needed, program, watch, outdated)
+    return CellPlan(number, needed, program, options.guard, outdated)
 
 
 def again_where_changed(

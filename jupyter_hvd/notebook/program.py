@@ -17,7 +17,6 @@ from ..convert.rules.base import Batch
 from ..convert.rules.options import Data, Options
 from ..convert.unconverted_programs import USES_HOROVOD
 from ..files import UnusableInputError
-from ..ranks.remote import Watch
 from ..settings import OptionError
 from ..source.edits import Edit, apply_edits
 from ..source.magics import CELL_MAGIC, OWN_LINES, PYTHON_CELL_MAGICS, cell_magics
@@ -217,11 +216,6 @@ def options_here(batch: Batch | None = None, data: Data | None = None) -> Option
         return Options.resolve(given, Path.cwd())
     except (UnusableInputError, OptionError) as error:
         raise DistributeError(str(error)) from None
-
-
-def watch_of(options: Options) -> Watch:
-    """How the ranks are compared; those that share batches compare their data in each step besides."""
-    return "after" if options.guard else "never"
 
 
 def check_syntax(source: str) -> None:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from IPython.core.getipython import get_ipython
 
@@ -39,8 +39,6 @@ from .snapshot import Assignment, find_delta, take_snapshot
 
 #: The file of a cell's code on the ranks, `<In[3]#7>`: the notebook's number and a serial one.
 CELL_FILE = "<In[{number}]#{serial}>"
-#: How ranks are watched in a cell: compared when it has trained, while it trains too, or not at all.
-Watch = Literal["after", "never"]
 
 #: What ties this rank to the kernel; the engine sets it.
 lifeline: HeartbeatClient | None = None
@@ -189,20 +187,20 @@ def prepare_cell(
     sync: Sync,
     cells: Sequence[tuple[str, str]],
     added: Sequence[str],
-    watch: Watch,
+    compares: bool,
     plain: Sequence[AccessPath],
     weights: Sequence[AccessPath],
 ) -> Reply:
     """Run the cells that another one needs, each with its file, one after the other until one fails.
 
     Args:
-        added, watch: as for `run_cell`.
+        added, compares: as for `run_cell`.
         plain: paths to values of which rank 0 is to give digests afterwards.
         weights: paths to what these cells may have made, of which all ranks are to.
     """
     reply, failed = Reply(), sync.take()
     for number, (source, file) in enumerate(cells):
-        reply = run_cell(None, source, file, added, watch=watch, goes_on=number > 0)
+        reply = run_cell(None, source, file, added, compares=compares, goes_on=number > 0)
         if reply.error is not None:
             return replace(reply, failed=failed)
     asked = [*(plain if is_first_rank() else ()), *(weights if cells else ())]
@@ -220,7 +218,7 @@ def run_cell(
     added: Sequence[str],
     marker: str = "",
     wanted: Sequence[str] = (),
-    watch: Watch = "never",
+    compares: bool = False,
     goes_on: bool = False,
     held: Sequence[str] = (),
     quiet: bool = True,
@@ -234,7 +232,7 @@ def run_cell(
         marker: written to stdout and stderr at the end, below Python, so that the kernel
             knows that all that C++ wrote before has come through.
         wanted: names whose values the notebook wants back from rank 0, if the cell succeeds.
-        watch: how the ranks are compared; `compare_trained` does it when the cell has ended.
+        compares: whether what it trains is noted, for `compare_trained` to compare the ranks.
         goes_on: whether it is counted with the cell before.
         held: names of what may hold models: what the cell gives other weights there, the notebook wants back, too.
         quiet: whether magics print on rank 0 only.
@@ -251,7 +249,7 @@ def run_cell(
     with own_names(shell.user_ns, added), quiet_shell(shell, file, quiet and not first):
         try:
             with allow_interrupt():
-                if watch != "never" and not goes_on:
+                if compares and not goes_on:
                     trained_weights.watch_cell()
                 result = shell.run_cell(source, store_history=False)
                 error = result.error_before_exec or result.error_in_exec
@@ -277,7 +275,7 @@ def run_cell(
         time.time(),
         time.time() - started,
         delta,
-        trained_weights.training_digest() if watch != "never" else "",
+        trained_weights.training_digest() if compares else "",
         failed,
         drawn=drawn,
     )

@@ -436,7 +436,7 @@ def test_ranks_that_share_each_batch_run_cells_as_they_are() -> None:
     for plan in plans:
         assert plan.program.converted == plan.program.sources
         assert plan.program.diagnostics == []
-        assert plan.watch == "after"
+        assert plan.compares
 
 
 def test_only_ranks_that_share_nothing_run_cells_for_horovod() -> None:
