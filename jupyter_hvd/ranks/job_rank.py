@@ -145,21 +145,19 @@ def run_notebook(program: Path, status: Path, *, quiet: bool) -> tuple[int, str]
     """
     from IPython.core.interactiveshell import InteractiveShell
 
-    from .magic_output import let_magics_be_quiet
+    from .magic_output import make_quiet
 
     class RankShell(InteractiveShell):  # type: ignore[misc]
         def enable_gui(self, gui: str | None = None) -> None:
             """No event loop: `%matplotlib inline` has nothing to start here."""
 
     shell: Any = RankShell.instance(colors="nocolor")
-    shell.showtraceback = lambda *_, **__: None
-    shell.showsyntaxerror = lambda *_, **__: None
     if quiet:
         shell.display_pub.publish = lambda *_, **__: None
         shell.displayhook.write_output_prompt = lambda: None
         shell.displayhook.write_format_data = lambda *_: None
         shell.displayhook.finish_displayhook = lambda: None
-    let_magics_be_quiet(shell)
+    make_quiet(shell)
     shell.quiet_magics = quiet
     ShellLines(shell, status, quiet=quiet).install()
     cells = code_cells(program)

@@ -16,8 +16,12 @@ from IPython.core.error import TryNext
 from ..launch.library_code import is_library
 
 
-def let_magics_be_quiet(shell: Any) -> None:
-    """Let the magics of a shell print while its attribute `quiet_magics` is false only."""
+def make_quiet(shell: Any) -> None:
+    """Let a shell print no tracebacks, which whoever started the rank prints, and its magics print nothing while its attribute
+    `quiet_magics` is true.
+    """
+    for name in ("showtraceback", "showsyntaxerror", "_showtraceback"):
+        setattr(shell, name, lambda *_, **__: None)
     shell.set_hook("show_in_pager", show_page, 0)
     line_magic, cell_magic = shell.run_line_magic, shell.run_cell_magic
     hook = shell.displayhook

@@ -27,6 +27,7 @@ from ..launch.temporary_files import note_temporary_files
 from . import remote
 from .imports import pause_gc
 from .job_rank import require_all_ranks
+from .magic_output import make_quiet
 from .messages import ANSWER, CALL, READY, Messages, dump, load, open_socket
 from .reply import describe_error
 from .trained_weights import join_ranks
@@ -131,6 +132,7 @@ def make_shell(messages: Messages) -> Any:
     shell = RankShell.instance(config=config, ipython_dir=str(ipython_directory()))
     for publisher in (shell.displayhook, shell.display_pub):
         publisher.session, publisher.pub_socket = messages.session, messages
+    make_quiet(shell)
     shell.extension_manager.load_extension("storemagic")
     for name in ("stdout", "stderr"):
         stream = OutStream(messages.session, messages, name, watchfd=False)  # type: ignore[no-untyped-call]

@@ -21,7 +21,6 @@ from ..runtime.sharing import program
 from ..runtime.sharing.random_state import RandomState, random_state, set_random_state
 from ..runtime.sharing.start import work_on_a_copy
 from . import trained_weights, training_state
-from .magic_output import let_magics_be_quiet
 from .paths import TRAINED, AccessPath, weighted_objects
 from .reply import LayerSeeds, Reply, describe_error
 from .serialization import (
@@ -246,7 +245,9 @@ def run_cell(
     first = is_first_rank()
     held, wanted = (held, wanted) if first else ((), ())
     before = take_snapshot(shell.user_ns, held, wanted)
-    with own_names(shell.user_ns, added), quiet_shell(shell, file, quiet and not first):
+    shell.quiet_magics = quiet and not first
+    shell.compile.get_code_name = lambda *_: file
+    with own_names(shell.user_ns, added):
         try:
             with allow_interrupt():
                 if compares and not goes_on:
@@ -293,32 +294,6 @@ def own_names(namespace: dict[str, Any], names: Sequence[str]) -> Iterator[None]
         yield
     finally:
         _own.update({name: namespace[name] for name in names if name in namespace})
-
-
-@contextmanager
-def quiet_shell(shell: Any, file: str, quiet: bool) -> Iterator[None]:
-    """The shell prints no tracebacks, the kernel does; the cell's code is known by its own file.
-
-    Args:
-        quiet: whether magics print nothing.
-    """
-    if not hasattr(shell, "quiet_magics"):
-        let_magics_be_quiet(shell)
-    shell.quiet_magics = quiet
-    replaced = {
-        "showtraceback": lambda *_, **__: None,
-        "showsyntaxerror": lambda *_, **__: None,
-        "_showtraceback": lambda *_, **__: None,
-    }
-    for name, function in replaced.items():
-        setattr(shell, name, function)
-    shell.compile.get_code_name = lambda *_: file
-    try:
-        yield
-    finally:
-        for name in replaced:
-            delattr(shell, name)
-        del shell.compile.get_code_name
 
 
 #: Whether what runs now may be stopped by an interrupt.
