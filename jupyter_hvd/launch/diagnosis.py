@@ -123,7 +123,7 @@ def explain_stall(stall: Stall, locate: Locate) -> list[str]:
             "collective operations in the same order."
         )
     if together and absent:
-        waiting, waited_for = capitalize_first(ranks_text(together)), ranks_text(absent)
+        waiting, waited_for = ranks_text(together).capitalize(), ranks_text(absent)
         said.append(
             f"{waiting} waits for {waited_for}."
             if len(together) == 1
@@ -168,10 +168,6 @@ def explain_rank(rank: int, stall: Stall, locate: Locate) -> list[str]:
             f"Rank {rank} computes {at}{text}. It may still arrive, or this never ends on rank {rank}."
         ]
     return [f"Rank {rank} {place.doing or 'waits'} {at}{text}"]
-
-
-def capitalize_first(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def report_stall(stall: Stall, locate: Locate, hosts: Mapping[int, str]) -> StallReport:

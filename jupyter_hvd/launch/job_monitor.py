@@ -31,24 +31,19 @@ def watch_ranks(lifelines: HeartbeatServer, size: int, status: Path, tell: Told)
     Args:
         status: the folder where ranks write how their programs ended.
     """
-    over = threading.Event()
-    watching = threading.Thread(
-        target=_watch_loop,
-        args=(lifelines, JobMonitor(size, status, tell, time.monotonic()), over),
-        name="hvd-monitor",
-        daemon=True,
-    )
+    over, monitor = threading.Event(), JobMonitor(size, status, tell, time.monotonic())
+
+    def watch_loop() -> None:
+        while not over.wait(PERIOD):
+            monitor.check_ranks(lifelines, time.monotonic())
+
+    watching = threading.Thread(target=watch_loop, name="hvd-monitor", daemon=True)
     watching.start()
     try:
         yield
     finally:
         over.set()
         watching.join(2)
-
-
-def _watch_loop(lifelines: HeartbeatServer, monitor: JobMonitor, over: threading.Event) -> None:
-    while not over.wait(PERIOD):
-        monitor.check_ranks(lifelines, time.monotonic())
 
 
 class JobMonitor:

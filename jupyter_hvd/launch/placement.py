@@ -39,7 +39,7 @@ from .heartbeat import (
 from .host_checks import CHECK_VARIABLE, Reach, check_hosts
 from .hosts import Host, LaunchError, address_of, hosts_of_ranks, is_here, is_local
 from .mpi import OF_MPI, mpirun_command, mpirun_environment
-from .placement_reports import LONGEST_LINE, Reports, exit_now
+from .placement_reports import LONGEST_LINE, exit_now, pass_on, write_report
 from .rendezvous import Rendezvous, slots_of
 
 #: Never a question on a terminal that nobody sees; a host whose key is not known is refused. One that has gone
@@ -129,7 +129,6 @@ class Placement:
 
     def __init__(self, orders: Orders) -> None:
         self._orders = orders
-        self._reports = Reports()
         self._news = threading.Condition()
         #: The host of each rank, as far as they are known; what Horovod's ranks are told beside their places.
         self._hosts: dict[int, str] = {}
@@ -235,7 +234,7 @@ class Placement:
             while line := process.stdout.readline(LONGEST_MESSAGE):
                 message = decode_message(line)
                 if message is None:  # a shell greets
-                    self._reports.pass_on(rank, "stdout", decode_line(line))
+                    pass_on(rank, "stdout", decode_line(line))
                 else:
                     self._take_message(rank, message)
         code = process.wait() or LOST
@@ -255,7 +254,7 @@ class Placement:
         with suppress(OSError, ValueError):
             for line in stream:
                 if rank is not None or not self._has_failed():
-                    self._reports.pass_on(rank, "stderr", decode_line(line))
+                    pass_on(rank, "stderr", decode_line(line))
 
     def _listen_for_agents(self) -> HeartbeatServer:
         """Where the agents connect that mpirun starts. When all of them are there, each is told what to run."""
@@ -289,7 +288,7 @@ class Placement:
             case {"exit": int(code)}:
                 self._note_end(rank, code)
             case {"stream": str(stream), "text": str(text)}:
-                self._reports.pass_on(rank, stream, text)
+                pass_on(rank, stream, text)
 
     def _rank_settings(self, rank: int, here: bool) -> Mapping[str, object]:
         orders, launcher = self._orders, self._orders.launcher
@@ -315,7 +314,7 @@ class Placement:
         with self._news:
             if rank not in self._codes:
                 if code:
-                    self._reports.write_report({"rank": rank, "exit": code})
+                    write_report({"rank": rank, "exit": code})
                 self._codes[rank] = code
                 self._news.notify_all()
 
@@ -328,5 +327,5 @@ if __name__ == "__main__":
     try:
         exit_now(main())
     except LaunchError as error:
-        Reports().write_report({"rank": None, "stream": "stderr", "text": str(error)})
+        pass_on(None, "stderr", str(error))
         exit_now(1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,19 +13,18 @@ from typing import Any, NoReturn
 LONGEST_LINE = 2**20
 
 
-class Reports:
-    """Says one thing after the other, whichever thread it comes from."""
+_speaking = threading.Lock()
 
-    def __init__(self) -> None:
-        self._speaking = threading.Lock()
 
-    def write_report(self, report: Mapping[str, Any]) -> None:
-        with self._speaking, suppress(OSError):
-            sys.stdout.write(json.dumps(report) + "\n")
-            sys.stdout.flush()
+def write_report(report: Mapping[str, Any]) -> None:
+    """Write one report after the other, whichever thread it comes from."""
+    with _speaking, suppress(OSError):
+        print(json.dumps(report), flush=True)
 
-    def pass_on(self, rank: int | None, name: str, line: str) -> None:
-        self.write_report({"rank": rank, "stream": name, "text": line})
+
+def pass_on(rank: int | None, stream: str, line: str) -> None:
+    """Report a line that a rank has written, or, of no rank, the launcher."""
+    write_report({"rank": rank, "stream": stream, "text": line})
 
 
 def exit_now(code: int) -> NoReturn:

@@ -102,9 +102,6 @@ class Progress:
         self._queued[rank] = queued
         self.seen[rank], self._heard[rank] = (place, cpu, clock), now
 
-    def position_of_rank(self, rank: int) -> Position | None:
-        return self.seen[rank][0] if rank in self.seen else None
-
     def idle_seconds(self, rank: int) -> float:
         """For how many seconds a rank has computed nothing, in one place, and waited for no processor; by its own clock."""
         if rank not in self._idle_since:

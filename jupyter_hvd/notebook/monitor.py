@@ -245,9 +245,9 @@ class CallMonitor:
         """
 
         def is_waiting(rank: int) -> bool:
-            place, patience = self._progress.position_of_rank(rank), STALL_SECONDS - 1
-            if place is None:
+            if rank not in self._progress.seen:
                 return False
+            place, patience = self._progress.seen[rank][0], STALL_SECONDS - 1
             waited = min(alone, self.idle_seconds(rank))
             # What runs in TensorFlow need not be a collective operation: it is given longer.
             return (place.in_horovod and waited >= patience) or (

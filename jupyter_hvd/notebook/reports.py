@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..launch.diagnosis import Line, StallReport, ranks_text, report_stall
 from ..launch.progress import Stall
-from ..ranks.reply import RemoteError, Reply
+from ..ranks.reply import Reply
 from .monitor import Run
 from .tracebacks import PLAIN, RED, SentCell, find_blamed_rank, render_traceback
 
@@ -67,17 +67,17 @@ def failure_of(run: Run, cells: Cells, timeout: float | None = None) -> Failure 
     rank = find_blamed_rank(errors)
     error = errors[rank].error
     assert error is not None
-    same = [r for r, e in sorted(errors.items()) if e.error and is_same(e.error, error)]
+    same = [
+        r
+        for r, e in sorted(errors.items())
+        if e.error and (e.error.type, e.error.text) == (error.type, error.text)
+    ]
     lines = (*render_traceback(error, ranks_text(same), cells), *stuck_lines(run))
     return Failure(error.type, error.text, lines)
 
 
 def headed_failure(name: str, message: str, *more: str) -> Failure:
     return Failure(name, message, (f"{RED}{name}{PLAIN}: {message}", *more))
-
-
-def is_same(error: RemoteError, other: RemoteError) -> bool:
-    return (error.type, error.text) == (other.type, other.text)
 
 
 def stuck_lines(run: Run) -> list[str]:
@@ -95,17 +95,10 @@ def position_lines(errors: Mapping[int, Reply], cells: Cells) -> list[str]:
     lines = []
     for rank, reply in sorted(errors.items()):
         frames = reply.error.frames if reply.error else ()
-        inside = [frame for frame in frames if frame.file in cells]
+        inside = [line for f in frames if (line := line_of((f.file, f.line), cells)) is not None]
         if inside:
-            last = inside[-1]
-            lines.append(f"  rank {rank} was at {place_in((last.file, last.line), cells)}")
+            lines.append(f"  rank {rank} was at {inside[-1].name}")
     return lines
-
-
-def place_in(place: tuple[str, int], cells: Cells) -> str:
-    found = line_of(place, cells)
-    assert found is not None
-    return found.name
 
 
 def stall_report(stall: Stall, cells: Cells, hosts: Mapping[int, str]) -> StallReport:

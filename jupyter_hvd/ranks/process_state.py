@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,31 +13,9 @@ from ..runtime.sharing import program
 from ..runtime.sharing.random_state import TwisterState, random_state
 
 #: Variables of the environment that each rank has of its own, or each host, by how they begin.
-OF_A_RANK = (
-    *(
-        "HOROVOD_",
-        "JUPYTER_HVD_",
-        "OMPI_",
-        "PMI",
-        "MPI",
-        "SLURM",
-        "IPP_",
-        "LOCAL_",
-        "RANK",
-        "WORLD_",
-    ),
-    *(
-        "SSH_",
-        "XDG_",
-        "TMP",
-        "HOSTNAME",
-        "PWD",
-        "OLDPWD",
-        "SHLVL",
-        "_",
-        "JPY_",
-        "CUDA_VISIBLE_DEVICES",
-    ),
+OF_A_RANK = re.compile(
+    r"HOROVOD_|JUPYTER_HVD_|OMPI_|PMI|MPI|SLURM|LOCAL_|RANK|WORLD_"
+    r"|SSH_|XDG_|TMP|HOSTNAME|PWD|OLDPWD|SHLVL|_|JPY_|CUDA_VISIBLE_DEVICES"
 )
 
 
@@ -66,7 +45,7 @@ def state_rows() -> Iterator[State]:
         policy = keras.config.dtype_policy().name  # type: ignore[union-attr]
         yield State("keras.config.dtype_policy()", policy)
     for name, value in sorted(os.environ.items()):
-        if not name.startswith(OF_A_RANK):
+        if not OF_A_RANK.match(name):
             yield State(f"os.environ[{name!r}]", value, is_secret=True)
 
 

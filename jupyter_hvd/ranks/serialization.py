@@ -279,15 +279,12 @@ def build_shape(model: Any) -> Any:
     return model.get_build_config() if hasattr(model, "get_build_config") else None
 
 
-def describe_packed(packed: SerializedValue) -> str:
-    return "these weights" if packed.kind == "weights" else "this state"
-
-
 def set_weights(existing: Any, packed: SerializedValue) -> None:
     if not packed.data:
         return
     if keras_kind(existing) != packed.kind:
-        raise ValueError(f"there is no object here that {describe_packed(packed)} could be set in")
+        what = "these weights" if packed.kind == "weights" else "this state"
+        raise ValueError(f"there is no object here that {what} could be set in")
     if is_random_generator(existing):
         set_generator_state(existing, pickle.loads(packed.data[0]))  # noqa: S301 — from the user's own processes
         return
