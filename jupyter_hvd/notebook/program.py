@@ -19,12 +19,12 @@ from ..convert.unconverted_programs import USES_HOROVOD
 from ..files import UnusableInputError
 from ..settings import OptionError
 from ..source.edits import Edit, apply_edits
+from ..source.lines import line_origins
 from ..source.magics import CELL_MAGIC, OWN_LINES, PYTHON_CELL_MAGICS, cell_magics
 from ..source.masking import mask_cell
 from ..source.parsing import parse_python, syntax_error
 from .cell_names import names_of
 from .errors import DistributeError, named_error
-from .tracebacks import line_map
 
 if TYPE_CHECKING:
     from ..convert import Conversion
@@ -109,14 +109,14 @@ def convert_program(sources: tuple[tuple[int, str], ...], options: Options) -> P
         lines = {n: tuple(range(1, t.count("\n") + 2)) for n, t in sources}
         return Program(dict(sources), dict(sources), lines, None)
     edits, outcome = convert_texts(tuple(texts), options)
-    of_cells = dict(zip(numbers, edits, strict=True))
+    converted = dict(zip(numbers, map(apply_edits, texts, edits), strict=True))
     named = tuple(
         d if d.cell is None else replace(d, cell=numbers[d.cell]) for d in outcome.diagnostics
     )
     return Program(
         dict(sources),
-        {number: apply_edits(source, of_cells[number]) for number, source in sources},
-        {number: line_map(source, of_cells[number]) for number, source in sources},
+        converted,
+        {number: line_origins(source, converted[number]) for number, source in sources},
         replace(outcome, diagnostics=named),
     )
 

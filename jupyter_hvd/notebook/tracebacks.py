@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..launch.base import ECHO
 from ..ranks.reply import RemoteError, Reply
-from ..source.edits import Edit
 
 _IN_CELL = re.compile(r'File "(<In\[\d+\]#\d+>)", line (\d+)')
 RED, GREEN, BOLD, DIM, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[1m", "\x1b[2m", "\x1b[0m"
@@ -25,34 +24,6 @@ class SentCell:
 
     def user_line(self, converted: int) -> int:
         return self.lines[min(max(converted, 1), len(self.lines)) - 1] if self.lines else converted
-
-
-def line_map(source: str, edits: Iterable[Edit]) -> tuple[int, ...]:
-    """For each line of the edited text, from 1, the line of the source that it comes from.
-
-    A line that was put in belongs to the line at which it was.
-    """
-    pieces: list[tuple[str, int, bool]] = []
-    position = 0
-    for edit in sorted(dict.fromkeys(edits), key=Edit.sort_key):
-        pieces.append((source[position : edit.start], position, True))
-        pieces.append((edit.text, edit.start, False))
-        position = edit.end
-    pieces.append((source[position:], position, True))
-    origins: list[int | None] = [None]
-    kept: list[bool] = [False]
-    for text, start, own in pieces:
-        for offset, character in enumerate(text):
-            if character == "\n":
-                if origins[-1] is None:
-                    origins[-1] = start + (offset if own else 0)
-                origins.append(None)
-                kept.append(False)
-            elif not character.isspace() and (origins[-1] is None or (own and not kept[-1])):
-                origins[-1] = start + (offset if own else 0)
-                kept[-1] = own
-    last = len(source)
-    return tuple(source.count("\n", 0, last if o is None else o) + 1 for o in origins)
 
 
 def in_user_lines(text: str, cells: Mapping[str, SentCell]) -> str:

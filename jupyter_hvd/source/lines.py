@@ -11,7 +11,7 @@ def line_origins(before: str, after: str) -> tuple[int, ...]:
 
     An inserted line belongs to the line after it; a replacement to the lines that it replaces.
     """
-    old, new = before.splitlines(), after.splitlines()
+    old, new = ([line.strip() for line in text.splitlines()] for text in (before, after))
     origins: list[int] = []
     for _, first, last, start, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         for offset in range(end - start):
