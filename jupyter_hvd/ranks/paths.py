@@ -32,9 +32,10 @@ MOST = 100_000
 class Step(NamedTuple):
     """From an object to a part of it: an attribute, an entry by its key, by its place where the key means nothing in
     another process, that key itself, the one member of a set, one of several, or what a function has kept by a name.
+    Or to all that it holds, where order is part of that.
     """
 
-    kind: Literal["attribute", "entry", "place", "key", "member", "unordered", "kept"]
+    kind: Literal["attribute", "entry", "place", "key", "member", "unordered", "kept", "all"]
     key: Any
 
     def take_step(self, value: Any) -> Any:
@@ -54,9 +55,36 @@ class Step(NamedTuple):
                 raise LookupError("members of a set have no order that two processes share")
             case "kept":
                 return kept_by(value)[self.key]
+            case "all":
+                return value
+
+    def set_value(self, owner: Any, value: Any) -> None:
+        match self.kind:
+            case "attribute":
+                setattr(owner, self.key, value)
+            case "kept":
+                cells = dict(zip(owner.__code__.co_freevars, owner.__closure__, strict=True))
+                cells[self.key].cell_contents = value
+            case "entry":
+                owner[self.key] = value
+            case "all" if isinstance(owner, (list, deque)):
+                owner.clear()
+                owner.extend(value)
+            case "all":
+                owner.clear()
+                owner.update(value)
+
+    def remove_value(self, owner: Any) -> None:
+        match self.kind:
+            case "attribute":
+                delattr(owner, self.key)
+            case "entry":
+                del owner[self.key]
 
     def __str__(self) -> str:
         match self.kind:
+            case "all":
+                return ""
             case "attribute":
                 return f".{self.key}"
             case "kept":

@@ -45,39 +45,6 @@ from .serialization import (
 SMALL_PART = 2**20
 
 
-class Place(NamedTuple):
-    """Where an object holds something: `kind` and `key` as a step has them; or all that it holds, where order is part of that."""
-
-    kind: str
-    key: Any = None
-
-    def set_value(self, owner: Any, value: Any) -> None:
-        match self.kind:
-            case "attribute":
-                setattr(owner, self.key, value)
-            case "kept":
-                cells = dict(zip(owner.__code__.co_freevars, owner.__closure__, strict=True))
-                cells[self.key].cell_contents = value
-            case "entry":
-                owner[self.key] = value
-            case "all" if isinstance(owner, (list, deque)):
-                owner.clear()
-                owner.extend(value)
-            case "all":
-                owner.clear()
-                owner.update(value)
-
-    def remove_value(self, owner: Any) -> None:
-        match self.kind:
-            case "attribute":
-                delattr(owner, self.key)
-            case "entry":
-                del owner[self.key]
-
-    def __str__(self) -> str:
-        return "" if self.kind == "all" else str(Step(self.kind, self.key))  # type: ignore[arg-type]
-
-
 class Assignment(NamedTuple):
     """What a name, an object at a path, or an entry or attribute of it holds otherwise than before.
 
@@ -90,7 +57,7 @@ class Assignment(NamedTuple):
 
     paths: tuple[AccessPath, ...]
     value: SerializedValue | None
-    place: Place | None = None
+    place: Step | None = None
     before: tuple[AccessPath, ...] = ()
 
     @property
@@ -122,7 +89,7 @@ class Node:
     value: Any
     paths: tuple[AccessPath, ...]
     digest: int | None
-    held: Mapping[Place, Any]
+    held: Mapping[Step, Any]
 
 
 @dataclass(frozen=True)
@@ -222,23 +189,23 @@ def _bound_names(before: Snapshot, namespace: Mapping[str, Any]) -> Iterator[Ass
                 yield Assignment((AccessPath(name),), link)
 
 
-def settable_parts(value: Any) -> Iterator[tuple[Place, Any]]:
+def settable_parts(value: Any) -> Iterator[tuple[Step, Any]]:
     """The contents of an object that can be set."""
     if keras_kind(value) in TRAINED:
         parts = {**states_of_model(value), **plain_of_model(value)}
-        yield from ((Place("attribute", name), part) for name, part in parts.items())
+        yield from ((Step("attribute", name), part) for name, part in parts.items())
         if hasattr(value, "apply_gradients"):
-            yield Place("attribute", "learning_rate"), Rate(rate_of(value))
+            yield Step("attribute", "learning_rate"), Rate(rate_of(value))
         return
     if isinstance(value, dict) and all(map(is_plain, value)):
-        yield from ((Place("entry", key), part) for key, part in [*value.items()])
+        yield from ((Step("entry", key), part) for key, part in [*value.items()])
     elif isinstance(value, dict):
-        yield Place("all"), tuple(value.items())
+        yield Step("all", None), tuple(value.items())
     elif isinstance(value, (list, set, deque)):
-        yield Place("all"), tuple(value)
+        yield Step("all", None), tuple(value)
     if isinstance(value, types.FunctionType):
-        yield from ((Place("kept", name), part) for name, part in kept_by(value).items())
-    yield from ((Place("attribute", name), part) for name, part in own_attributes(value).items())
+        yield from ((Step("kept", name), part) for name, part in kept_by(value).items())
+    yield from ((Step("attribute", name), part) for name, part in own_attributes(value).items())
 
 
 @dataclass(frozen=True)
