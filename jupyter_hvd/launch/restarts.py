@@ -32,7 +32,7 @@ from .reaper import PrivateFolder
 STATE_VARIABLE = "JUPYTER_HVD_STATE"
 #: In that folder it asks the ranks to end, with this exit code, when they have kept what they go on from.
 RESIZE, RESIZED = "resize", 75
-#: Seconds for which a place where a rank was lost is left out.
+#: Seconds for which a place where a rank was lost is left out; twice as many each time.
 COOLING = 60.0
 #: Seconds between two looks at the hosts, and for one of them to answer.
 LOOK, ANSWER = 5.0, 8.0
@@ -90,14 +90,12 @@ class Elastic(Restarts):
         least: int,
         most: int,
         queued: Callable[[str], None] = lambda _: None,
-        cooling: float = COOLING,
     ) -> None:
         """Look where there are places.
 
         Args:
             asked: how many ranks it is to begin with, and on which hosts they may be.
             queued: told what the job waits for, and "" when it need wait no more.
-            cooling: seconds for which a place where a rank was lost is left out; twice as many each time.
 
         Raises:
             LaunchError: the bounds do not fit, or its scheduler grants an allocation for one start only.
@@ -108,7 +106,7 @@ class Elastic(Restarts):
             )
         self._hosts = candidate_hosts(asked, most)
         self._least, self._most = least, most
-        self._queued, self._cooling = queued, cooling
+        self._queued = queued
         self._lost: list[tuple[str, float]] = []
         self._losses: Counter[str] = Counter()
         self._state = Path()
@@ -126,9 +124,7 @@ class Elastic(Restarts):
         if result.code != RESIZED and result.rank is not None:
             name = hosts_of_ranks(ranks.hosts)[result.rank]
             self._losses[name] += 1
-            self._lost.append(
-                (name, time.monotonic() + self._cooling * 2 ** (self._losses[name] - 1))
-            )
+            self._lost.append((name, time.monotonic() + COOLING * 2 ** (self._losses[name] - 1)))
         return self._choose_hosts(self._wait_for_hosts(ranks), ranks, self._most)
 
     def _wait_for_hosts(self, ranks: Place) -> list[Host]:

@@ -11,7 +11,7 @@ from ..ranks.links import unpack_linked
 from ..ranks.paths import AccessPath, objects_below, weighted_objects
 from ..ranks.serialization import digest_value, pack_value
 from ..ranks.snapshot import Assignment
-from .weights import NO_ORDER, find_counterparts, into_set, shortest_path
+from .weights import NO_ORDER, find_counterparts, shortest_path
 
 #: Something of the notebook's, with the paths that lead to it.
 Counterpart = tuple[Any, list[AccessPath]]
@@ -127,7 +127,7 @@ def _stays_line(
         return ""
     assert changed.value is not None
     none = "the notebook has no model or variable there"
-    why = NO_ORDER if into_set(changed.paths) else none
+    why = NO_ORDER if any(path.is_unordered for path in changed.paths) else none
     stay = "stay" if changed.value.kind == "weights" else "stays"
     known = f"the {changed.value.kind} of `{shortest_path(lost or changed.paths)}`"
     return f"{known} {stay} on the ranks: {why}"

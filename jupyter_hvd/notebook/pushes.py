@@ -19,6 +19,7 @@ from ..ranks.serialization import (
     pack_value,
     rate_of,
     unpack_value,
+    why_not,
 )
 from .cell_names import names_of
 from .cell_output import CellOutput
@@ -29,7 +30,7 @@ from .planning import CellPlan, RanksState
 from .program import masked
 from .recovery import judge_run
 from .transfer import Push, needs_own_call, push_values
-from .weights import Owned, make_owned, shortest_path
+from .weights import Owned, paths_in_use, shortest_path
 
 # What is to be pushed
 
@@ -102,7 +103,9 @@ def owned_objects(held: HeldRanks, plan: CellPlan, names: Sequence[str]) -> list
     ways = [tuple(path for path in each.paths if not path.is_unordered) for each in every]
     there = [Reached(e.value, paths) for e, paths in zip(every, ways, strict=True) if paths]
     return [
-        make_owned(each.value, each.paths, plan.needs.names, weights)
+        Owned(
+            each.value, paths_in_use(each.paths, plan.needs.names), weights, digest_value(weights)
+        )
         for each in there
         if (weights := _initial_weights(held, each, there)).data
     ]
@@ -271,9 +274,7 @@ def pack_copied(value: Any, limit: int | None = SMALL) -> SerializedValue:
     packed = pack_value(value, limit)
     if packed.kind not in TRAINED:
         return packed
-    return SerializedValue(
-        "none", why=f"a {type(value).__name__} cannot be copied between processes"
-    )
+    return SerializedValue("none", why=why_not(value))
 
 
 def is_copied(value: Any) -> bool:

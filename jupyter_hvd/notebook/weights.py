@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ranks.paths import TRAINED, AccessPath, weighted_objects
-from ..ranks.serialization import SerializedValue, digest_value, keras_kind, weights_of
+from ..ranks.serialization import SerializedValue, keras_kind, weights_of
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,6 @@ def replicated_digests(answers: Collection[Mapping[str, int]]) -> dict[str, int]
     return {path: own for path, own in first.items() if all(o.get(path) == own for o in others)}
 
 
-def make_owned(
-    value: Any, paths: Sequence[AccessPath], used: Collection[str], weights: SerializedValue
-) -> Owned:
-    return Owned(value, paths_in_use(paths, used), weights, digest_value(weights))
-
-
 def same_models(namespace: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, frozenset[str]]:
     """For each of some names those that stand for the same models, for layers of them, or for containers of them."""
     parts: dict[str, set[int]] = {}
@@ -100,7 +94,3 @@ def shortest_path(paths: Sequence[AccessPath]) -> str:
 
 #: Why what is in a set, and has no other name, has no counterpart.
 NO_ORDER = "members of a set have no order that processes share. Keep them in a list or a dict, or give them names"
-
-
-def into_set(paths: Sequence[AccessPath]) -> bool:
-    return any(path.is_unordered for path in paths)
