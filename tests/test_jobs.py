@@ -299,6 +299,7 @@ def test_a_large_output_keeps_its_end(tmp_path: Path) -> None:
             followed += tail.read_lines()
     log.note_end(0, None, "")
     followed += tail.read_lines()
+    tail.close()
     sizes = [rank_file(log.folder, 0, before=b).stat().st_size for b in (True, False)]
     assert max(sizes) < LARGEST + 20_000
     job = job_in(log.folder)

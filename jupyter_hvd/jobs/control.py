@@ -9,11 +9,11 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from .log import BEGUN, ENDED, process_key, rank_file, require_safe
 
@@ -186,16 +186,18 @@ def parse_line(rank: int, line: str) -> OutputLine | None:
 def follow_output(job: Job, rank: int | None = None) -> Iterator[OutputLine]:
     """The output of the ranks so far, then as it comes, until the job has ended."""
     tails: dict[int, Tail] = {}
-    while True:
-        now = job_in(job.folder) or job
-        over = now.state in ("ended", "lost")  # what is read after this is all there is
-        for each in ranks_of(job.folder):
-            if rank in (None, each):
-                tails.setdefault(each, Tail(job.folder, each))
-        yield from sorted((said for tail in tails.values() for said in tail.read_lines()), key=WHEN)
-        if over:
-            return
-        time.sleep(PAUSE)
+    with ExitStack() as opened:
+        while True:
+            now = job_in(job.folder) or job
+            over = now.state in ("ended", "lost")  # what is read after this is all there is
+            for each in ranks_of(job.folder):
+                if each not in tails and rank in (None, each):
+                    tails[each] = opened.enter_context(closing(Tail(job.folder, each)))
+            said = (line for tail in tails.values() for line in tail.read_lines())
+            yield from sorted(said, key=WHEN)
+            if over:
+                return
+            time.sleep(PAUSE)
 
 
 class Tail:
@@ -203,38 +205,27 @@ class Tail:
 
     def __init__(self, folder: Path, rank: int) -> None:
         self._folder, self._rank = folder, rank
-        self._number: int | None = None
-        self._place = 0
+        self._file: IO[bytes] | None = None
+        self._rest = b""
 
     def read_lines(self) -> list[OutputLine]:
         """The whole lines that have come since the last time."""
-        found: list[OutputLine] = []
         current, old = (rank_file(self._folder, self._rank, before=b) for b in (False, True))
+        data = self._rest
         with suppress(OSError):
-            if self._number is None:
-                found += self._read_rest(old)
-            elif current.stat().st_ino != self._number:
-                found += self._read_rest(old)
-                self._place = 0
-            self._number = current.stat().st_ino
+            data += old.read_bytes() if self._file is None else self._file.read()
         with suppress(OSError):
-            if self._number is not None:
-                found += self._read_rest(current)
-        return found
+            if self._file is None or os.fstat(self._file.fileno()).st_ino != current.stat().st_ino:
+                self.close()
+                self._file = current.open("rb")
+                data += self._file.read()
+        *lines, self._rest = data.split(b"\n")
+        read = (parse_line(self._rank, line.decode(errors="replace")) for line in lines)
+        return [said for said in read if said is not None]
 
-    def _read_rest(self, path: Path) -> list[OutputLine]:
-        with suppress(OSError), path.open("rb") as file:
-            first = self._number is None
-            file.seek(0 if first else self._place)
-            data = file.read()
-            whole = data[: data.rfind(b"\n") + 1]
-            if not first:
-                self._place += len(whole)
-            read = (
-                parse_line(self._rank, line) for line in whole.decode(errors="replace").split("\n")
-            )
-            return [said for said in read if said is not None]
-        return []
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
 
 # Stop
