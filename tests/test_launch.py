@@ -326,7 +326,7 @@ def test_a_placement_ends_while_a_thread_of_it_writes() -> None:
     """Python 3.13's own end aborts then: `could not acquire lock for <_io.BufferedWriter name='<stdout>'>`."""
     source = (
         "import sys, threading, time\n"
-        "from jupyter_hvd.launch.placement_reports import exit_now\n"
+        "from jupyter_hvd.launch.base import exit_now\n"
         "def write():\n    while True:\n        sys.stdout.write('x' * 2**16)\n"
         "threading.Thread(target=write, daemon=True).start()\ntime.sleep(1)\nexit_now(0)"
     )

@@ -7,9 +7,11 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from typing import Any, NoReturn
 
 from .hosts import GLOO_TIMEOUT, Host
 
@@ -34,6 +36,9 @@ SLURMS = re.compile(r"SLURM_\w+|SALLOC_\w+")
 #: What salloc says while a job waits, and when it need wait no more.
 WAITING = re.compile(r"salloc: .*(Pending job allocation|queued and waiting)")
 GRANTED = re.compile(r"salloc: Granted job allocation (\d+)")
+
+#: A line that is longer is reported in pieces.
+LONGEST_LINE = 2**20
 
 
 @dataclass(frozen=True)
@@ -156,6 +161,25 @@ def parse_report(line: str) -> Output | Exit | Queued | None:
             return Output(rank, stream, text)
         case _:  # Python's own last words
             return Output(None, "stderr", line) if line.strip() else None
+
+
+_speaking = threading.Lock()
+
+
+def write_report(report: Mapping[str, Any]) -> None:
+    """Write a report in a line of its own, whichever thread it comes from."""
+    with _speaking, suppress(OSError):
+        print(json.dumps(report), flush=True)
+
+
+def write_output(rank: int | None, stream: str, line: str) -> None:
+    """Report a line that a rank has written, or, of no rank, what the launcher has to say."""
+    write_report({"rank": rank, "stream": stream, "text": line})
+
+
+def exit_now(code: int) -> NoReturn:
+    """End this process, whatever its threads do: Python's own end aborts where one of them is writing."""
+    os._exit(code)
 
 
 def rank_environment(job: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:

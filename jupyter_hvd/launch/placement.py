@@ -27,7 +27,15 @@ from horovod.runner.gloo_run import create_slot_env_vars
 
 from .allocation import current_allocation
 from .authentication import TOKEN_VARIABLE
-from .base import HOROVODRUN, Orders, read_orders
+from .base import (
+    HOROVODRUN,
+    LONGEST_LINE,
+    Orders,
+    exit_now,
+    read_orders,
+    write_output,
+    write_report,
+)
 from .heartbeat import (
     ADDRESS_VARIABLE,
     MESSAGES_VARIABLE,
@@ -39,7 +47,6 @@ from .heartbeat import (
 from .host_checks import CHECK_VARIABLE, Reach, check_hosts
 from .hosts import Host, LaunchError, address_of, hosts_of_ranks, is_here, is_local
 from .mpi import OF_MPI, mpirun_command, mpirun_environment
-from .placement_reports import LONGEST_LINE, exit_now, pass_on, write_report
 from .rendezvous import Rendezvous, slots_of
 
 #: Never a question on a terminal that nobody sees; a host whose key is not known is refused. One that has gone
@@ -234,7 +241,7 @@ class Placement:
             while line := process.stdout.readline(LONGEST_MESSAGE):
                 message = decode_message(line)
                 if message is None:  # a shell greets
-                    pass_on(rank, "stdout", decode_line(line))
+                    write_output(rank, "stdout", decode_line(line))
                 else:
                     self._take_message(rank, message)
         code = process.wait() or LOST
@@ -254,7 +261,7 @@ class Placement:
         with suppress(OSError, ValueError):
             for line in stream:
                 if rank is not None or not self._has_failed():
-                    pass_on(rank, "stderr", decode_line(line))
+                    write_output(rank, "stderr", decode_line(line))
 
     def _listen_for_agents(self) -> HeartbeatServer:
         """Where the agents connect that mpirun starts. When all of them are there, each is told what to run."""
@@ -288,7 +295,7 @@ class Placement:
             case {"exit": int(code)}:
                 self._note_end(rank, code)
             case {"stream": str(stream), "text": str(text)}:
-                pass_on(rank, stream, text)
+                write_output(rank, stream, text)
 
     def _rank_settings(self, rank: int, here: bool) -> Mapping[str, object]:
         orders, launcher = self._orders, self._orders.launcher
@@ -327,5 +334,5 @@ if __name__ == "__main__":
     try:
         exit_now(main())
     except LaunchError as error:
-        pass_on(None, "stderr", str(error))
+        write_output(None, "stderr", str(error))
         exit_now(1)

@@ -203,7 +203,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
     def hvd(self, line: str) -> None:
         """Look after the ranks: `%hvd status`, `where`, `vars`, `network`, `start -n N`, `pull`, `push`, `restart`, `stop`."""
         from ..notebook import pushes
-        from ..notebook.status import status_rows
+        from ..notebook.inspection import status_rows
 
         arguments = hvd_parser().parse_line(line, default="status")
         if arguments.command in ("pull", "push"):

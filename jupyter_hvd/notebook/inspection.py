@@ -154,6 +154,23 @@ class Inspector:
         }
 
 
+def status_rows(ranks: Cluster) -> list[dict[str, Any]]:
+    """A row for each rank in `%hvd status`: number, host, pid, device, memory, whether it is idle."""
+    told = [{"rank": rank, **ranks.rank_report(rank)} for rank in range(ranks.size)]
+    if not ranks.ready:
+        return [{**row, "doing": row.get("stage", "starting")} for row in told]
+    answers: Mapping[int, Any] = {}
+    if ranks.find_lost() is None:
+        answers = ranks.run(remote.status_row, timeout=5.0, aborts=False).replies
+    lost = ranks.find_lost()
+    if lost is not None:
+        return [{**told[lost[0]], "doing": f"lost: {lost[1]}"}]
+    return [
+        {**row, **(answers.get(rank) or {}), "doing": "idle" if rank in answers else "busy"}
+        for rank, row in enumerate(told)
+    ]
+
+
 def table_of_ranks(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """A line for each rank of what `Inspector.panel_state` has found."""
     head = ("rank", "host", "at", "does", "for")

@@ -18,10 +18,10 @@ from contextlib import suppress
 from typing import IO, Any
 
 from ..launch.authentication import take_token
+from ..launch.base import LONGEST_LINE, exit_now
 from ..launch.heartbeat import connect_as, decode_message, encode_message, end_self
 from ..launch.hosts import LaunchError, interface_variables
 from ..launch.mpi import require_horovod_for_mpi
-from ..launch.placement_reports import LONGEST_LINE, exit_now
 from .forks import PASSED_ON, Fork, start_fork
 
 #: By which Open MPI tells a process its rank.
