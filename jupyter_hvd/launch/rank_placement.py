@@ -91,10 +91,6 @@ def place_ranks(size: int, where: Where = HERE) -> Place:
 def _place_in_allocation(found: Allocation, size: int, where: Where) -> Place:
     require_ranks(size)
     hosts = found.hosts_for(size)
-    return Place(size, where, _launcher_within(found, where), hosts, own_address(hosts))
-
-
-def _launcher_within(found: Allocation, where: Where) -> Launcher:
-    if where.launcher == "mpirun":
-        return mpirun_launcher()
-    return Launcher("srun" if found.scheduler == "slurm" else "ssh")
+    within = Launcher("srun" if found.scheduler == "slurm" else "ssh")
+    launcher = mpirun_launcher() if where.launcher == "mpirun" else within
+    return Place(size, where, launcher, hosts, own_address(hosts))

@@ -230,12 +230,15 @@ class Cluster(RankProcesses):
                 return found
         return {}
 
-    def _pump_events(self, waiting: CallMonitor) -> None:
-        """Wait for news for a moment, and take in all there is."""
+    def _pump_events(self, waiting: CallMonitor, seconds: float = 0.1) -> bool:
+        """Wait for news for some seconds, and take in all there is; whether there is any."""
+        heard = False
         with suppress(queue.Empty):
-            waiting.take_event(self._events.get(timeout=0.1), time.monotonic())
             while True:
-                waiting.take_event(self._events.get_nowait(), time.monotonic())
+                event = self._events.get(timeout=0.0 if heard else seconds)
+                heard = True
+                waiting.take_event(event, time.monotonic())
+        return heard
 
     def _watch_ranks(self, waiting: CallMonitor, now: float) -> None:
         """Take in where those are that still run, and ask them again."""
@@ -279,11 +282,10 @@ class Cluster(RankProcesses):
     def _let_finish(self, waiting: CallMonitor) -> None:
         """What ranks have written below Python goes another way than their answers, and may come later."""
         late = time.monotonic() + LATE_WORDS
-        with suppress(queue.Empty):
-            while not waiting.all_marked() and time.monotonic() < late:
-                waiting.take_event(self._events.get(timeout=LAST_WORDS), time.monotonic())
-            while True:
-                waiting.take_event(self._events.get_nowait(), time.monotonic())
+        while not waiting.all_marked() and time.monotonic() < late:
+            if not self._pump_events(waiting, LAST_WORDS):
+                break
+        self._pump_events(waiting, 0.0)
 
     def _ask_all(self, function: Callable[[int], None], call: int) -> None:
         """Let all ranks call a function beside what they run, without waiting for answers."""
