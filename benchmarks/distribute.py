@@ -9,6 +9,7 @@
    same time, into buffers that are there already (aim: at most twice as long).
 4. `%load_ext jupyter_hvd` in a fresh process.
 5. What a rank without work takes of a core: as part of Horovod, and when it has left it after a while.
+6. A round trip: a call of all ranks that computes nothing.
 """
 
 from __future__ import annotations
@@ -243,6 +244,19 @@ def idle(shell: InteractiveShell, rest_after: float, seconds: float = 20) -> flo
     )
 
 
+def round_trip(shell: InteractiveShell, rounds: int) -> float:
+    """Median milliseconds of a call of all ranks that computes nothing."""
+    from jupyter_hvd.ranks import remote
+
+    ranks = shell.magics_manager.registry["HvdMagics"].session.held.cluster
+    samples = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        ranks.run(remote.is_first_rank)
+        samples.append(1000 * (time.perf_counter() - started))
+    return median(samples)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
@@ -253,11 +267,13 @@ def main() -> None:
     run(shell, "%%distribute -n 2\n1")
     at_work, at_rest = idle(shell, 1000), idle(shell, 0.5)
     warm = warm_cells(shell, 4 * arguments.rounds)
+    called = round_trip(shell, 40 * arguments.rounds)
     pushed, copied = push(shell, 4 * arguments.rounds)
     shell.run_line_magic("hvd", "stop")
     figures = {
         "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}",
         "warm_ms": warm,
+        "round_trip_ms": called,
         "cold_start_s": {"distribute": ours, "horovodrun": theirs, "ratio": ours / theirs},
         "idle_percent": {"in_horovod": at_work, "at_rest": at_rest},
         "load_ms": load(arguments.rounds),
@@ -269,6 +285,7 @@ def main() -> None:
     print(f"\n{figures['machine']}")
     print(f"%load_ext jupyter_hvd: {figures['load_ms']:.1f} ms")
     print(f"an idle rank: {at_work:.1f} % of a core, at rest {at_rest:.1f} %")
+    print(f"round trip to all ranks: {called:.1f} ms")
     for name, cost in warm.items():
         print(f"warm cell, {name}: {cost:.1f} ms over the code's own time (aim: 50)")
     print(
