@@ -335,7 +335,7 @@ class Session:
             title=f"rank {ranks[0]}:" if len(ranks) > 1 else "",
         )
         marker = f"\x1e{uuid.uuid4().hex}"
-        file = self._name_file(SentCell(number, source, ()))
+        file = self._name_file(SentCell(number, source, source))
         try:
             run = there.run(
                 partial(
@@ -353,8 +353,9 @@ class Session:
 
     def _sent_file(self, number: int, program: Program) -> tuple[str, str]:
         """A cell as it is sent, and the file that it is known by."""
-        cell = SentCell(number, program.sources[number], program.lines[number])
-        return runnable_source(program.converted[number]), self._name_file(cell)
+        converted = program.converted[number]
+        cell = SentCell(number, program.sources[number], converted)
+        return runnable_source(converted), self._name_file(cell)
 
     def _name_file(self, cell: SentCell) -> str:
         """The file that a cell is known by on the ranks."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 from ..convert.rules.base import Batch
-from ..launch.diagnosis import StallReport
+from ..launch.diagnosis import StallReport, report_stall
 from ..launch.hosts import LaunchError, is_local, parse_hosts
 from ..launch.progress import Stall
 from ..launch.rank_placement import Place, Where, place_ranks
@@ -24,7 +25,7 @@ from .history import History
 from .monitor import Run
 from .planning import RanksState
 from .rank_processes import PRELOADED
-from .reports import stall_report
+from .reports import line_of
 from .tracebacks import SentCell
 from .weights import shortest_path
 
@@ -204,7 +205,8 @@ class HeldRanks:
         return {r: str(cluster.rank_report(r).get("host", "")) for r in range(cluster.size)}
 
     def _stall_report(self, stall: Stall) -> StallReport:
-        return stall_report(stall, self.files, self.rank_hosts())
+        """The report of ranks that make no progress: a table and its meaning."""
+        return report_stall(stall, partial(line_of, cells=self.files), self.rank_hosts())
 
 
 def warn_of_gpus(place: Place, screen: CellOutput) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ..launch.diagnosis import activity_of, align_columns, explain_stall, line_name
@@ -61,9 +62,7 @@ class Inspector:
                 "cell": screen.cell if screen is not None else 0,
                 "running": is_running,
                 "ranks": rows,
-                "words": explain_stall(advice, lambda place: line_of(place, cells))
-                if advice
-                else [],
+                "words": explain_stall(advice, partial(line_of, cells=cells)) if advice else [],
             }
             if rank is not None:
                 text = screen.texts.get(rank) if screen is not None else None
@@ -145,7 +144,7 @@ class Inspector:
             "pid": known.get("pid", 0),
             "device": looks.get(rank, {}).get("device", ""),
             "memory": looks.get(rank, {}).get("memory", 0),
-            "line": "" if place is None else line_name(place, lambda each: line_of(each, cells)),
+            "line": "" if place is None else line_name(place, partial(line_of, cells=cells)),
             "text": "" if line is None else line.text,
             "does": does,
             "seconds": stall.since.get(rank, 0.0),

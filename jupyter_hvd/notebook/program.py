@@ -19,7 +19,6 @@ from ..convert.unconverted_programs import USES_HOROVOD
 from ..files import UnusableInputError
 from ..settings import OptionError
 from ..source.edits import Edit, apply_edits
-from ..source.lines import line_origins
 from ..source.magics import CELL_MAGIC, OWN_LINES, PYTHON_CELL_MAGICS, cell_magics
 from ..source.masking import mask_cell
 from ..source.parsing import parse_python, syntax_error
@@ -41,12 +40,10 @@ class Program:
 
     Attributes:
         sources: the cells as written, by number. converted: the same, converted.
-        lines: for each cell, the line of the source that each converted line comes from.
     """
 
     sources: Mapping[int, str]
     converted: Mapping[int, str]
-    lines: Mapping[int, tuple[int, ...]]
     outcome: Conversion | None
 
     @property
@@ -106,19 +103,13 @@ def convert_program(sources: tuple[tuple[int, str], ...], options: Options) -> P
     texts = [source for _, source in sources]
     numbers = [number for number, _ in sources]
     if not any(TRAINING_WORDS.search(text) for text in texts):
-        lines = {n: tuple(range(1, t.count("\n") + 2)) for n, t in sources}
-        return Program(dict(sources), dict(sources), lines, None)
+        return Program(dict(sources), dict(sources), None)
     edits, outcome = convert_texts(tuple(texts), options)
     converted = dict(zip(numbers, map(apply_edits, texts, edits), strict=True))
     named = tuple(
         d if d.cell is None else replace(d, cell=numbers[d.cell]) for d in outcome.diagnostics
     )
-    return Program(
-        dict(sources),
-        converted,
-        {number: line_origins(source, converted[number]) for number, source in sources},
-        replace(outcome, diagnostics=named),
-    )
+    return Program(dict(sources), converted, replace(outcome, diagnostics=named))
 
 
 @lru_cache(maxsize=64)

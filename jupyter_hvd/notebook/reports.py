@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..launch.diagnosis import Line, StallReport, ranks_text, report_stall
-from ..launch.progress import Stall
+from ..launch.diagnosis import Line, ranks_text
 from ..ranks.reply import Reply
 from .monitor import Run
 from .tracebacks import PLAIN, RED, SentCell, find_blamed_rank, render_traceback
@@ -99,11 +98,6 @@ def position_lines(errors: Mapping[int, Reply], cells: Cells) -> list[str]:
         if inside:
             lines.append(f"  rank {rank} was at {inside[-1].name}")
     return lines
-
-
-def stall_report(stall: Stall, cells: Cells, hosts: Mapping[int, str]) -> StallReport:
-    """The report of ranks that make no progress: a table and its meaning."""
-    return report_stall(stall, lambda place: line_of(place, cells), hosts)
 
 
 def line_of(place: tuple[str, int], cells: Cells) -> Line | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ..launch.base import ECHO
 from ..ranks.reply import RemoteError, Reply
+from ..source.lines import line_origins
 
 _IN_CELL = re.compile(r'File "(<In\[\d+\]#\d+>)", line (\d+)')
 RED, GREEN, BOLD, DIM, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[1m", "\x1b[2m", "\x1b[0m"
@@ -16,14 +17,16 @@ CONTEXT = 2
 
 @dataclass(frozen=True)
 class SentCell:
-    """A cell as the user wrote it, and for each line of its conversion the line that it comes from."""
+    """A cell as the user wrote it, and as it was converted."""
 
     number: int
     source: str
-    lines: tuple[int, ...]
+    converted: str
 
-    def user_line(self, converted: int) -> int:
-        return self.lines[min(max(converted, 1), len(self.lines)) - 1] if self.lines else converted
+    def user_line(self, line: int) -> int:
+        """The user's line that a line of the conversion comes from."""
+        origins = line_origins(self.source, self.converted)
+        return origins[min(max(line, 1), len(origins)) - 1] if origins else line
 
 
 def in_user_lines(text: str, cells: Mapping[str, SentCell]) -> str:

@@ -240,7 +240,7 @@ class Ranks:
 def test_a_rank_that_does_not_answer_holds_up_no_other() -> None:
     from jupyter_hvd.notebook.tracebacks import SentCell
 
-    cells = {"<In[3]#1>": SentCell(3, "%%distribute\nstep()", ())}
+    cells = {"<In[3]#1>": SentCell(3, "%%distribute\nstep()", "%%distribute\nstep()")}
     seen = Inspector().panel_state(Ranks(), cells, None)  # type: ignore[arg-type]
     assert [(row["line"], row["text"], row["does"]) for row in seen["ranks"]] == [
         ("In[3], line 2", "step()", "computes"),
