@@ -1,4 +1,4 @@
-"""The interface of `placement.py`, which starts the ranks of a job: its orders, and the reports of their output and exits."""
+"""The interface of `placement.py`, which starts the ranks of a job: its orders, and the reports of their output and ends."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, NoReturn
 
 from .hosts import GLOO_TIMEOUT, Host
@@ -175,6 +176,16 @@ def write_report(report: Mapping[str, Any]) -> None:
 def write_output(rank: int | None, stream: str, line: str) -> None:
     """Report a line that a rank has written, or, of no rank, what the launcher has to say."""
     write_report({"rank": rank, "stream": stream, "text": line})
+
+
+def status_file(folder: Path, rank: int) -> Path:
+    """The file that a rank writes, whole, when its program has ended, however it has."""
+    return folder / f"rank-{rank}.json"
+
+
+def status_files(folder: Path) -> list[Path]:
+    """The files of all ranks whose programs have ended, in the order of their names."""
+    return sorted(folder.glob("rank-*.json"))
 
 
 def exit_now(code: int) -> NoReturn:

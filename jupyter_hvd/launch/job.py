@@ -23,6 +23,7 @@ from .base import (
     parse_report,
     rank_environment,
     start_placement,
+    status_files,
 )
 from .heartbeat import HeartbeatServer
 from .hosts import LaunchError
@@ -30,7 +31,6 @@ from .job_monitor import Told, watch_ranks
 from .processes import end_processes
 from .rank_placement import Place
 from .reaper import PrivateFolder
-from .status_file import status_files
 from .temporary_files import make_notes_folder
 
 #: Receives a line of output: the rank, "stdout" or "stderr", the text without newline.

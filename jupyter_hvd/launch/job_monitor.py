@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from .base import status_file
 from .diagnosis import waits_together
 from .heartbeat import HeartbeatServer
 from .progress import Progress, Stall
-from .status_file import status_file
 
 #: Seconds for which a rank waits for another before it is told, and for which all ranks sleep or wait for files.
 WAITS, SLEEPS = 10.0, 30.0

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from ..files import is_notebook, write_atomically
+from ..launch.base import status_file
 from ..launch.heartbeat import HeartbeatClient
 from ..launch.rank_location import list_threads, own_files
-from ..launch.status_file import status_file
 from ..launch.temporary_files import note_temporary_files
 from ..runtime.observe import Function, observe
 from .shell_lines import ShellLines
