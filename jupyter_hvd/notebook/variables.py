@@ -14,6 +14,8 @@ from ..ranks.variables import MOST_CHARACTERS, VariableSummary, shorten_text
 #: Bytes up to which a value is fetched to see where it differs.
 MOST_COMPARED = 64 * 2**20
 HEAD = ("variable", "on", "value")
+#: Marks variables that differ; it needs no colour to be seen.
+DIFFERS = "≠ "
 
 
 @dataclass(frozen=True)
@@ -153,55 +155,39 @@ class VariablesTable:
         return "\n".join([*table_of_variables(self.shown), *self.silent])
 
     def _repr_html_(self) -> str:
-        rows = "".join(map(_rows_as_html, self.shown))
+        rows = "".join(_row_as_html(*row) for row in _rows_of(self.shown))
         heads = "".join(f'<th style="text-align: left">{name}</th>' for name in HEAD)
         silent = "".join(f"<p>{html.escape(line)}</p>" for line in self.silent)
         return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>{silent}"
 
 
-def _rows_as_html(variable: ComparedVariable) -> str:
-    """The rows of one variable: a rank's value in each, where it differs with a mark that needs no colour to be seen."""
-    rows = []
-    for place, group in enumerate(variable.groups):
-        name = "" if place else _marked_name(variable)
-        note = f"<br><small>{html.escape(group.note)}</small>" if group.note else ""
-        cells = (
-            html.escape(name),
-            _ranks_of_group(variable, group),
-            html.escape(group.text) + note,
-        )
-        strong = "" if variable.is_replicated else "; font-weight: bold"
-        styles = (f"text-align: left{strong}", "text-align: left", "text-align: left")
-        rows.append(
-            "".join(f'<td style="{style}">{c}</td>' for style, c in zip(styles, cells, strict=True))
-        )
-    return "".join(f"<tr>{row}</tr>" for row in rows)
+def _rows_of(shown: Sequence[ComparedVariable]) -> Iterator[tuple[str, str, str, str]]:
+    """For each group of ranks the name of the variable, if it is the first; the ranks, the value, and the note."""
+    for variable in shown:
+        name = variable.name if variable.is_replicated else f"{DIFFERS}{variable.name}"
+        for place, group in enumerate(variable.groups):
+            ranks = "all ranks" if variable.is_replicated else ranks_text(group.ranks)
+            yield "" if place else name, ranks, group.text, group.note
 
 
-def _marked_name(variable: ComparedVariable) -> str:
-    return variable.name if variable.is_replicated else f"≠ {variable.name}"
-
-
-def _ranks_of_group(variable: ComparedVariable, group: RankGroup) -> str:
-    return "all ranks" if variable.is_replicated else ranks_text(group.ranks)
+def _row_as_html(name: str, ranks: str, text: str, note: str) -> str:
+    strong = "; font-weight: bold" if name.startswith(DIFFERS) else ""
+    below = f"<br><small>{html.escape(note)}</small>" if note else ""
+    return (
+        f'<tr><td style="text-align: left{strong}">{html.escape(name)}</td><td style="text-align: left">{ranks}</td>'
+        f'<td style="text-align: left">{html.escape(text)}{below}</td></tr>'
+    )
 
 
 def table_of_variables(shown: Sequence[ComparedVariable]) -> list[str]:
     """A line for each group of ranks; below one that differs, where it first does and by how much."""
-    rows = []
-    notes: dict[int, str] = {}
-    for variable in shown:
-        for place, group in enumerate(variable.groups):
-            name = "" if place else _marked_name(variable)
-            rows.append((name, _ranks_of_group(variable, group), group.text))
-            if group.note:
-                notes[len(rows)] = group.note
-    lines = align_columns([HEAD, *rows])
-    margin = " " * max(0, lines[0].rindex(HEAD[2]))
+    rows = [*_rows_of(shown)]
+    head, *lines = align_columns([HEAD, *(row[:3] for row in rows)])
+    margin = " " * head.rindex(HEAD[2])
+    notes = ([f"{margin}{note}"] if note else [] for *_, note in rows)
     return [
-        text
-        for number, line in enumerate(lines)
-        for text in ([line, f"{margin}{notes[number]}"] if number in notes else [line])
+        head,
+        *(text for line, note in zip(lines, notes, strict=True) for text in (line, *note)),
     ]
 
 
