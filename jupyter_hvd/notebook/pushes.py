@@ -30,7 +30,7 @@ from .planning import CellPlan, RanksState
 from .program import masked
 from .recovery import judge_run
 from .transfer import Push, needs_own_call, push_values
-from .weights import Owned, paths_in_use, shortest_path
+from .weights import Owned, make_owned, shortest_path
 
 # What is to be pushed
 
@@ -103,9 +103,7 @@ def owned_objects(held: HeldRanks, plan: CellPlan, names: Sequence[str]) -> list
     ways = [tuple(path for path in each.paths if not path.is_unordered) for each in every]
     there = [Reached(e.value, paths) for e, paths in zip(every, ways, strict=True) if paths]
     return [
-        Owned(
-            each.value, paths_in_use(each.paths, plan.needs.names), weights, digest_value(weights)
-        )
+        make_owned(each.value, each.paths, plan.needs.names, weights)
         for each in there
         if (weights := _initial_weights(held, each, there)).data
     ]

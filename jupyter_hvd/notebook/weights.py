@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ranks.paths import TRAINED, AccessPath, weighted_objects
-from ..ranks.serialization import SerializedValue, keras_kind, weights_of
+from ..ranks.serialization import SerializedValue, digest_value, keras_kind, weights_of
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,12 @@ def replicated_digests(answers: Collection[Mapping[str, int]]) -> dict[str, int]
     """The digests that are the same on all ranks."""
     first, *others = answers
     return {path: own for path, own in first.items() if all(o.get(path) == own for o in others)}
+
+
+def make_owned(
+    value: Any, paths: Sequence[AccessPath], used: Collection[str], weights: SerializedValue
+) -> Owned:
+    return Owned(value, paths_in_use(paths, used), weights, digest_value(weights))
 
 
 def same_models(namespace: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, frozenset[str]]:
