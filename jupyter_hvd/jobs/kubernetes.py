@@ -200,7 +200,7 @@ def to_yaml(value: Any) -> str:
     """Plain data as YAML, each text in quotation marks, so that Kubernetes takes none for anything else."""
     import yaml
 
-    class Dumper(yaml.SafeDumper):
+    class Dumper(yaml.SafeDumper):  # type: ignore[misc]
         pass
 
     Dumper.add_representer(
