@@ -8,13 +8,10 @@ from typing import Any
 
 from ..ranks import training_state
 from ..ranks.links import unpack_linked
-from ..ranks.paths import AccessPath, objects_below, weighted_objects
+from ..ranks.paths import Reached, objects_below, weighted_objects
 from ..ranks.serialization import digest_value, pack_value
 from ..ranks.snapshot import Assignment
 from .weights import NO_ORDER, find_counterparts, shortest_path
-
-#: Something of the notebook's, with the paths that lead to it.
-Counterpart = tuple[Any, list[AccessPath]]
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,7 @@ def apply_delta(
 
 def _find_counterparts(
     changed: Assignment, namespace: Mapping[str, Any], names: Sequence[str], used: Collection[str]
-) -> list[Counterpart]:
+) -> list[Reached]:
     """What is to have the weights of something on the ranks; for what the cell has made, what it has replaced, if nothing else
     leads there.
     """
@@ -82,7 +79,7 @@ def _find_counterparts(
     if changed.before:
         return found
     ways = {id(each.value): {*each.paths} for each in weighted_objects(namespace, names)}
-    return [(value, own) for value, own in found if ways[id(value)] <= {*changed.paths}]
+    return [each for each in found if ways[id(each.value)] <= {*changed.paths}]
 
 
 def _names_parted_by(
@@ -118,9 +115,7 @@ def _resolve(each: Assignment, namespace: dict[str, Any]) -> Callable[[], str]:
     return assign
 
 
-def _stays_line(
-    changed: Assignment, found: Sequence[Counterpart], namespace: Mapping[str, Any]
-) -> str:
+def _stays_line(changed: Assignment, found: Sequence[Reached], namespace: Mapping[str, Any]) -> str:
     """Where weights stay on the ranks, and why; '' where the notebook has what is to have them."""
     lost = [path for path in changed.paths if path.steps and path.follow_path(namespace) is None]
     if found and (changed.before or not lost):

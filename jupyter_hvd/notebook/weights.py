@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..ranks.paths import TRAINED, AccessPath, weighted_objects
+from ..ranks.paths import TRAINED, AccessPath, Reached, group_paths, weighted_objects
 from ..ranks.serialization import SerializedValue, digest_value, keras_kind, weights_of
 
 
@@ -49,16 +49,13 @@ def paths_in_use(paths: Sequence[AccessPath], used: Collection[str]) -> tuple[Ac
 
 def find_counterparts(
     paths: Sequence[AccessPath], namespace: Mapping[str, Any], used: Collection[str]
-) -> list[tuple[Any, list[AccessPath]]]:
+) -> list[Reached]:
     """The notebook's counterpart of an object on the ranks, and its access paths. They may be several, where a
     cell on the ranks has given an object a second name.
     """
     values = {path: path.follow_path(namespace) for path in paths}
     there = [path for path in paths if keras_kind(values[path]) in TRAINED]
-    found: dict[int, tuple[Any, list[AccessPath]]] = {}
-    for path in paths_in_use(there, used):
-        found.setdefault(id(values[path]), (values[path], []))[1].append(path)
-    return list(found.values())
+    return group_paths((path, values[path]) for path in paths_in_use(there, used))
 
 
 def replicated_digests(answers: Collection[Mapping[str, int]]) -> dict[str, int]:

@@ -10,7 +10,7 @@ import functools
 import sys
 import types
 from collections import UserDict, UserList, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any, Literal, NamedTuple
@@ -123,9 +123,8 @@ class AccessPath:
         return value
 
 
-@dataclass(frozen=True)
-class Reached:
-    """An object with weights or a state, and the access paths to it from some names."""
+class Reached(NamedTuple):
+    """An object, and the access paths to it from some names."""
 
     value: Any
     paths: tuple[AccessPath, ...]
@@ -139,11 +138,16 @@ def weighted_objects(
     namespace: Mapping[str, Any], names: Sequence[str], kinds: Sequence[str] = WEIGHTS
 ) -> list[Reached]:
     """All that has weights and is reached from some names, which need not be there."""
-    found: dict[int, tuple[Any, list[AccessPath]]] = {}
-    for path, value in objects_below(namespace, names):
-        if keras_kind(value) in kinds:
-            found.setdefault(id(value), (value, []))[1].append(path)
-    return [Reached(value, tuple(paths)) for value, paths in found.values()]
+    below = objects_below(namespace, names)
+    return group_paths((path, value) for path, value in below if keras_kind(value) in kinds)
+
+
+def group_paths(found: Iterable[tuple[AccessPath, Any]]) -> list[Reached]:
+    """Each object once, with all paths to it."""
+    known: dict[int, tuple[Any, list[AccessPath]]] = {}
+    for path, value in found:
+        known.setdefault(id(value), (value, []))[1].append(path)
+    return [Reached(value, tuple(paths)) for value, paths in known.values()]
 
 
 def objects_below(

@@ -22,6 +22,7 @@ from .paths import (
     AccessPath,
     Reached,
     Step,
+    group_paths,
     kept_by,
     objects_below,
     own_attributes,
@@ -116,14 +117,9 @@ def take_snapshot(
     Args:
         roots: names that stand for what they stand for in the notebook. named: names that a cell may bind.
     """
-    found: dict[int, tuple[Any, list[AccessPath]]] = {}
     own = [name for name in roots if not is_plain(namespace.get(name))]
-    for path, value in objects_below(namespace, own):
-        if id(value) in found:
-            found[id(value)][1].append(path)
-        elif not is_plain(value):
-            found[id(value)] = value, [path]
-    nodes = {key: _node(value, tuple(paths)) for key, (value, paths) in found.items()}
+    reached = group_paths(objects_below(namespace, own))
+    nodes = {id(each.value): _node(*each) for each in reached if not is_plain(each.value)}
     return Snapshot(nodes, {name: namespace[name] for name in named if name in namespace})
 
 
