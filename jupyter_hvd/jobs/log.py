@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import secrets
 import shutil
@@ -82,7 +83,7 @@ class JobLog:
             "host": os.uname().nodename,
             "pid": os.getpid(),
             "started": process_key(os.getpid()),
-            "versions": installed_versions(),
+            "versions": {"python": platform.python_version(), **computing_versions()},
         }
         self._write_file(BEGUN, begun)
 
@@ -162,13 +163,6 @@ def process_key(pid: int) -> str:
         return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {ticks}"
     except FileNotFoundError:  # no Linux, or no such process
         return str(psutil.Process(pid).create_time())
-
-
-def installed_versions() -> dict[str, str]:
-    """The installed versions of a job's dependencies."""
-    import platform
-
-    return {"python": platform.python_version(), **computing_versions()}
 
 
 def without_secrets(words: Sequence[str]) -> Iterator[str]:
