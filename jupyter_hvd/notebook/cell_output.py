@@ -154,18 +154,17 @@ class CellOutput:
 
     def _show_own(self, output: Message) -> None:
         content = output.content
-        publisher = self._shell.display_pub
         if output.kind == "stream":
             (sys.stderr if content["name"] == "stderr" else sys.stdout).write(content["text"])
         elif output.kind in ("display_data", "update_display_data", "execute_result"):
-            publisher.publish(
+            self._shell.display_pub.publish(
                 content["data"],
                 content.get("metadata") or {},
                 transient=content.get("transient") or {},
                 update=output.kind == "update_display_data",
             )
         elif output.kind == "clear_output":
-            publisher.clear_output(wait=bool(content.get("wait")))
+            self._shell.display_pub.clear_output(wait=bool(content.get("wait")))
 
     def _show_folded(self) -> None:
         self._dirty, self._shown_at = False, time.monotonic()
