@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from types import ModuleType
 from typing import Any
 
 from ..ranks import remote, training_state
@@ -16,6 +17,7 @@ from ..ranks.serialization import (
     digest_value,
     is_plain,
     keras_kind,
+    pack_module,
     pack_value,
     rate_of,
     unpack_value,
@@ -269,6 +271,8 @@ def pull_named(held: HeldRanks, names: Sequence[str]) -> None:
 
 def pack_copied(value: Any, limit: int | None = SMALL) -> SerializedValue:
     """A value for a name that stands for nothing on the ranks: weights alone are none."""
+    if isinstance(value, ModuleType):
+        return pack_module(value)
     packed = pack_value(value, limit)
     if packed.kind not in TRAINED:
         return packed

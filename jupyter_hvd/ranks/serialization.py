@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
 from ..runtime.scaling import rate_factor
@@ -34,10 +35,11 @@ class SerializedValue:
 
     Attributes:
         kind: "plain": the value, in `data`; "weights": its weights, arrays; "state": likewise; "history": what Keras's
-            `fit` returns, as a dictionary; "linked": as `links` makes it; "none": it stays where it is, `why` says why.
+            `fit` returns, as a dictionary; "linked": as `links` makes it; "module": the name to import; "none": it stays
+            where it is, `why` says why.
     """
 
-    kind: Literal["plain", "weights", "state", "history", "linked", "none"]
+    kind: Literal["plain", "weights", "state", "history", "linked", "module", "none"]
     data: Any = None
     shape: Any = None
     why: str = ""
@@ -68,6 +70,13 @@ def pack_value(value: Any, limit: int | None = SMALL) -> SerializedValue:
     return SerializedValue("plain", value)
 
 
+def pack_module(module: ModuleType) -> SerializedValue:
+    """A module by its name, under which every process can import it; not one that the program has made."""
+    if module.__spec__ is None or sys.modules.get(module.__name__) is not module:
+        return SerializedValue("none", why=why_not(module))
+    return SerializedValue("module", module.__name__)
+
+
 def why_not(value: Any) -> str:
     return f"a {type(value).__name__} cannot be copied between processes"
 
@@ -82,6 +91,8 @@ def unpack_value(packed: SerializedValue, existing: Any) -> Any:
         return packed.data
     if packed.kind == "history":
         return unpack_history(packed.data)
+    if packed.kind == "module":
+        return importlib.import_module(packed.data)
     if packed.kind in ("weights", "state"):
         set_weights(existing, packed)
         return existing

@@ -527,6 +527,14 @@ def test_stop_and_restart(trained: Any, after: Any) -> None:
     assert "trained 2" in result.stdout
 
 
+def test_a_module_that_a_distributed_cell_imported_is_there_after_a_restart(trained: Any) -> None:
+    """New ranks have not run that cell, and a module cannot be copied: they import it"""
+    trained.good("import json, os\ndef written(): return json.dumps(os.getpid() > 0)")
+    trained.good("%%distribute\nimport json, os")
+    trained.good("%hvd restart")
+    assert "true" in trained.good("%%distribute\nprint(written())").stdout
+
+
 # Cell magics above and below one another
 
 
