@@ -47,6 +47,12 @@ def test_some_random_programs_obey_the_theorems(seed):
     theorems.check(Random(seed))
 
 
+@pytest.mark.parametrize("seed", [2000280, 2000650])
+def test_solved_sums_count_their_terms_jointly(seed):
+    """The condition that replaces a sum used to stand between other sums and their guard, which then added one more term."""
+    theorems.check(Random(seed), 3)
+
+
 # A check that cannot fail shows nothing: each of these breaks one rule and must be caught.
 
 

@@ -26,6 +26,7 @@ from ..language.terms import (
     Var,
     components,
     gens,
+    guard,
     lets,
     number_binders,
     rebuild,
@@ -290,8 +291,17 @@ def solve_sums(e: Term) -> Term:
     """Solve sums, `Σ i:n. [i=a ∧ p]·e ⇝ [0≤a<n ∧ p[i↦a]]·e[i↦a]`, before lets in them become arrays over i."""
     if isinstance(e, Sum) and (a := _solve_index(e.body, e.index)) is not None:
         body = substitute(e.body, indices={e.index: a})
-        return came_from(solve_sums(Guard(in_range(a, e.size), body)), e)
+        return came_from(solve_sums(_add_condition(in_range(a, e.size), body)), e)
     return rebuild(e, solve_sums)
+
+
+def _add_condition(p: Predicate, e: Term) -> Term:
+    """Return `[p]·e` with p in the guard of what e sums, because nested sums and one guard count their terms jointly (4.30)."""
+    if isinstance(e, Sum):
+        renamed = uniquify(e, p.names) if e.index in p.names else e
+        assert isinstance(renamed, Sum)
+        return rebuild(renamed, lambda body: _add_condition(p, body))
+    return guard(conj(p, e.condition), e.body) if isinstance(e, Guard) else guard(p, e)
 
 
 def _solve_index(e: Term, index: str) -> Affine | None:
