@@ -14,6 +14,7 @@ from .language.terms import Lambda, Term
 from .language.types import Layout, Parameter, Type
 from .ssa.array_contraction import contract_arrays
 from .ssa.convert import to_ssa
+from .ssa.loop_invariants import hoist_loop_invariants
 from .ssa.normalize import normalize
 from .ssa.program import Program
 from .ssa.repeated_axes import drop_repeated_axes
@@ -83,7 +84,9 @@ class Instance:
         program = self.simplified
         with carry_origins(self._origins()):
             fewer = drop_repeated_axes(program)
-            return contract_arrays(program if fewer is program else simplify(fewer))
+            filled = contract_arrays(program if fewer is program else simplify(fewer))
+            hoisted = hoist_loop_invariants(filled)
+            return filled if hoisted is filled else simplify(hoisted)
 
     @cached_property
     @deep_recursion()

@@ -21,6 +21,7 @@ from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
 from jupyter_hvd.tensor.ssa import convert as ssa
 from jupyter_hvd.tensor.ssa import normalize as normal
 from jupyter_hvd.tensor.ssa import simplify
+from jupyter_hvd.tensor.ssa.loop_invariants import hoist_loop_invariants
 from jupyter_hvd.tensor.ssa.repeated_axes import drop_repeated_axes
 
 Pass = tuple[str, Callable[[Term], Term]]
@@ -33,6 +34,7 @@ PASSES: tuple[Pass, ...] = (
     ("Tensor SSA", lambda e: ssa.to_term(ssa.to_ssa(e))),
     ("simplification", lambda e: ssa.to_term(_simplified(e))),
     ("dropping axes", lambda e: ssa.to_term(drop_repeated_axes(_simplified(e)))),
+    ("hoisting", lambda e: ssa.to_term(simplify.simplify(hoist_loop_invariants(_simplified(e))))),
 )
 
 

@@ -23,6 +23,7 @@ from ..ssa.program import (
     Program,
     Recurrence,
     Statement,
+    names_in_masks_and_indices,
     pointwise,
     support,
 )
@@ -84,7 +85,7 @@ class _Iterations:
                 yield replace(
                     s, rhs=replace(rhs, mask=exists(*self.binder, self.condition_in_iteration(p)))
                 )
-            case Contraction() as rhs if self.index in self.names_of(rhs):
+            case Contraction() as rhs if self.index in names_in_masks_and_indices(rhs):
                 factors = tuple([f.substitute(self.at) for f in rhs.factors])
                 sums = (*rhs.sums, self.binder)
                 yield replace(
@@ -106,8 +107,3 @@ class _Iterations:
 
     def condition_in_iteration(self, p: Predicate) -> Predicate:
         return conj(self.now, substitute(p, self.at))
-
-    @staticmethod
-    def names_of(rhs: Contraction) -> frozenset[str]:
-        places = (a.names for f in rhs.factors for a in f.indices)
-        return frozenset(rhs.mask.names).union(*places)

@@ -229,6 +229,27 @@ def operands(rhs: Rhs) -> tuple[str, ...]:
     return ()
 
 
+def names_in_masks_and_indices(rhs: Rhs) -> frozenset[str]:
+    """List the index variables and sizes in a right-hand side, outside the bodies of loops."""
+    match rhs:
+        case Constant(_, Affine() as value):
+            return value.names
+        case Addition():
+            return rhs.left_mask.names | rhs.right_mask.names
+        case Map():
+            return rhs.mask.names
+        case Contraction():
+            return rhs.mask.names.union(*(a.names for f in rhs.factors for a in f.indices))
+    return frozenset()
+
+
+def is_view(rhs: Rhs) -> bool:
+    """Whether a right-hand side is a constant, or only reads entries of one variable."""
+    if isinstance(rhs, Contraction):
+        return not rhs.sums and len(rhs.factors) == 1
+    return isinstance(rhs, Constant)
+
+
 def is_picking(rhs: Rhs) -> bool:
     """Whether a right-hand side applies the primitive `picks`, entry by entry."""
     return isinstance(rhs, Map) and rhs.function.name == "picks"

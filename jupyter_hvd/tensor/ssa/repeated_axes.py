@@ -29,6 +29,7 @@ from .program import (
     Rhs,
     flatten_output,
     is_picking,
+    is_view,
     operands,
     pointwise,
     rename,
@@ -71,20 +72,13 @@ def drop_repeated_axes(program: Program) -> Program:
             gens = () if isinstance(rhs, Recurrence) else rhs.gens
             name = builder.add_statement(rename(rhs, names))
             made = _Repeated(gens, TRUE, name, index_names(gens))
-        elif not _is_free(rhs):
+        elif not is_view(rhs):
             is_changed |= len(made.kept) < len(made.gens)
         found[s.name] = made
     if not is_changed:
         return program
     names = {x: _whole(found[x], builder) for x in flatten_output(program.output)}
     return builder.build_program(rename_output(program.output, names))
-
-
-def _is_free(rhs: Rhs) -> bool:
-    """Whether it has no operation."""
-    if isinstance(rhs, Contraction):
-        return not rhs.sums and len(rhs.factors) == 1
-    return isinstance(rhs, Constant)
 
 
 def _whole(x: _Repeated, builder: Builder) -> str:

@@ -1,0 +1,110 @@
+"""Loop-invariant statements are computed before their loops, at no higher cost."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from differences import check
+from random_loops import Loops, derivatives_are_cheap_and_adjoint
+from random_programs import environment
+
+from jupyter_hvd.tensor import tensor
+from jupyter_hvd.tensor.cost.model import cost
+from jupyter_hvd.tensor.language.parser import parse_lambda
+from jupyter_hvd.tensor.reference.evaluate import Environment
+from jupyter_hvd.tensor.ssa import convert
+from jupyter_hvd.tensor.ssa.loop_invariants import hoist_loop_invariants
+from jupyter_hvd.tensor.ssa.normalize import normalize
+from jupyter_hvd.tensor.ssa.program import Program, Recurrence
+from jupyter_hvd.tensor.ssa.simplify import simplify
+
+
+def program_of(text: str) -> Program:
+    return simplify(convert.to_ssa(normalize(parse_lambda(text).body)))
+
+
+def operations(program: Program, **sizes: int) -> int:
+    return cost(convert.to_term(program), Environment({}, sizes)).total
+
+
+PRODUCT = "λ(u:ℝ, v:ℝ). let H = iterate k:n. s := u in (u·v)·s in H[n]"
+NESTED = (
+    "λ(u:ℝ, v:ℝ). let H = iterate k:n. s := u in "
+    "(let G = iterate j:m. t := s in (u·v)·(s·t) in G[m]) in H[n]"
+)
+
+
+def test_a_product_is_computed_once():
+    program = program_of(PRODUCT)
+    assert operations(program, n=5) == 10
+    assert operations(hoist_loop_invariants(program), n=5) == 6
+
+
+def test_a_loop_without_iterations_costs_nothing():
+    assert operations(hoist_loop_invariants(program_of(PRODUCT)), n=0) == 0
+
+
+def test_invariants_of_an_inner_loop_leave_the_outer_one_too():
+    program = program_of(NESTED)
+    assert operations(program, n=5, m=3) == 45
+    assert operations(hoist_loop_invariants(program), n=5, m=3) == 1 + 5 * 3 * 2
+    assert operations(hoist_loop_invariants(program), n=5, m=0) == 0
+
+
+def test_reads_stay_in_the_loop():
+    program = program_of("λ(x:[n]ℝ). let H = iterate k:n. s := x[0] in s·x[0] in H[n]")
+    assert hoist_loop_invariants(program) == program
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_derivatives_of_hoisted_programs_obey_the_theorems(seed):
+    random = Random(seed)
+    function = Loops(random).program(3)
+    env = environment(random, random.randrange(1, 4), random.randrange(1, 4))
+    program = simplify(convert.to_ssa(normalize(function.body)))
+    derivatives_are_cheap_and_adjoint(simplify(hoist_loop_invariants(program)), env, random)
+
+
+def decay(x, rate, steps):
+    for dt in steps:
+        x = x - dt * np.exp(-rate) * np.sin(x)
+    return np.sum(x * x)
+
+
+def looked_up(x, w, k):
+    h = x
+    for t in range(len(w)):
+        h = np.tanh(h * np.cumsum(x)[k] + w[t])
+    return np.sum(h)
+
+
+def in_an_inner_loop(x, w):
+    total = 0.0
+    for i in range(len(x)):
+        h = x[i]
+        for t in range(len(w)):
+            h = np.sin(h * np.exp(x[i]) + np.sum(np.exp(w)) * w[t])
+        total = 0.5 * total + h
+    return total
+
+
+R = np.random.default_rng(0)
+PROGRAMS = [
+    (decay, (R.normal(size=4), np.array(0.3), R.uniform(size=5))),
+    (looked_up, (R.normal(size=3), R.normal(size=5), np.array([2, 0, 1]))),
+    (in_an_inner_loop, (R.normal(size=4), R.normal(size=3))),
+]
+
+
+@pytest.mark.parametrize(("function", "arguments"), PROGRAMS)
+def test_values_and_gradients(function, arguments):
+    check(function, arguments)
+
+
+def test_nothing_invariant_is_left_in_a_loop():
+    f = tensor(decay)
+    f(*PROGRAMS[0][1])
+    (loop,) = (s.rhs for s in f.ssa.statements if isinstance(s.rhs, Recurrence))
+    assert "exp" not in str(loop.body)
