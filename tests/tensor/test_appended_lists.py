@@ -10,6 +10,7 @@ from differences import check
 
 from jupyter_hvd.tensor import TensorError, tensor
 from jupyter_hvd.tensor.jax.precision import keeping_float64
+from jupyter_hvd.tensor.ssa.program import Recurrence
 
 
 def last_entry(x):
@@ -178,15 +179,6 @@ def test_an_entry_that_may_be_another_in_each_turn_is_to_have_a_name():
         return s
 
     @tensor
-    def by_index(x):
-        y, s = [x[0]], 0.0
-        for i in range(len(x)):
-            y.append(x[i])
-            y.append(2 * x[i])
-            s = 0.5 * s + y[i]
-        return s
-
-    @tensor
     def in_one_branch(x):
         y = []
         if x[0] > 0:
@@ -197,7 +189,6 @@ def test_an_entry_that_may_be_another_in_each_turn_is_to_have_a_name():
 
     for f, message, advice in (
         (appended_to_in_a_branch, "may have been appended to", "`last = e`, `y.append"),
-        (by_index, "append none or several", "`last = e`, `y.append"),
         (in_one_branch, "a list in one branch only", "append to it in both branches"),
     ):
         with pytest.raises(TensorError, match=message) as error:
@@ -205,15 +196,101 @@ def test_an_entry_that_may_be_another_in_each_turn_is_to_have_a_name():
         assert advice in error.value.help
 
 
-def test_what_is_read_at_distances_that_grow_is_refused():
-    def f(x):
-        y = [x[0], x[1]]
-        for i in range(2, len(x)):
-            y.append(y[-1] + y[i // 2])
-        return sum(y)
+def by_index(x):
+    y, s = [x[0]], 0.0
+    for i in range(len(x)):
+        y.append(x[i])
+        y.append(2 * x[i])
+        s = 0.5 * s + y[i]
+    return s + y[-1]
 
-    with pytest.raises(TensorError, match="`y` is a list that this loop appends to"):
-        tensor(f)(np.ones(4))
+
+def at_distances_that_grow(x):
+    y = [x[0], x[1]]
+    for i in range(2, len(x)):
+        y.append(0.3 * y[-1] + 0.2 * y[i // 2])
+    return sum(v * v for v in y)
+
+
+def one_period_before(x):
+    season = [0.5 * v for v in x[:3]]
+    for t in range(3, len(x)):
+        season.append(0.3 * x[t] + 0.7 * season[t - 3])
+    return sum(v * v for v in season) + season[-1] * len(season)
+
+
+def all_so_far(x):
+    y = list(x)
+    for v in x:
+        y.append(0.1 * v * sum(y) + y[-1] * y[-2])
+    return np.sum(np.array(y) ** 2)
+
+
+def rows_of_a_comprehension(x):
+    y = [k * x for k in range(1, 4)]
+    for t in range(len(x)):
+        y.append(np.sin(y[t]) + 0.1 * y[-1])
+    return sum(np.sum(v * v) for v in y)
+
+
+def moved_on(x):
+    y = list(x)
+    for _ in range(len(x)):
+        y = [*y[1:], 0.5 * y[0] + y[1]]
+    return sum(v * v for v in y)
+
+
+def extended_by_one(x):
+    y = list(x)
+    for t in range(len(x)):
+        y += [0.5 * y[t]]
+    return sum(v * v for v in y)
+
+
+def either_of_two(x):
+    y = list(x)
+    for t in range(len(x)):
+        if x[t] > 0:
+            y.append(0.5 * y[t])
+        else:
+            y.append(y[-1] - x[t])
+    return sum(v * v for v in y)
+
+
+def of_one_another(x):
+    y, z = list(x), [2 * v for v in x]
+    for t in range(len(x)):
+        y.append(z[t] - y[-1])
+        z.append(y[t] * z[-1])
+    return sum(v * v for v in y) + sum(z)
+
+
+GROWING = [by_index, at_distances_that_grow, one_period_before, all_so_far, moved_on]
+GROWING = [*GROWING, rows_of_a_comprehension, extended_by_one, either_of_two, of_one_another]
+
+
+@pytest.mark.parametrize("f", GROWING)
+def test_lists_that_are_arrays_as_long_as_they_become(f):
+    check(f, (MORE,))
+
+
+def test_only_the_rows_that_are_read_are_carried():
+    f = tensor(one_period_before)
+    f(MORE)
+    (loop,) = (s.rhs for s in f.ssa.statements if isinstance(s.rhs, Recurrence))
+    assert loop.carried == ((), (), ())  # three numbers
+
+
+def test_a_list_that_grows_is_not_read_by_another_name():
+    def f(x):
+        y = list(x)
+        z = y
+        for t in range(len(x)):
+            y.append(0.5 * y[t])
+        return sum(z)
+
+    with pytest.raises(TensorError, match="shares its entries with `y`, which has been changed"):
+        tensor(f)(MORE)
 
 
 def test_a_list_within_its_own_loop_is_refused_in_plain_words():

@@ -109,33 +109,34 @@ class Wholes(Packing):
             return left
         if left == Affine.of(1):
             return right
-        if left.is_constant and right.is_constant:
-            raise self.error(f"sizes {left} and {right} do not go together")
-        self._same_in_each_iteration(left, right)
+        if self._varies(left) or self._varies(right) or (left.is_constant and right.is_constant):
+            return self.same(left, right)
         raise SizesMet(left, right, False, self.place)
 
     def same(self, left: Affine, right: Affine) -> Affine:
         """The size of two axes that must be equal."""
         if left == right:
             return left
-        if left.is_constant and right.is_constant:
-            raise self.error(f"sizes {left} and {right} do not go together")
-        self._same_in_each_iteration(left, right)
-        raise SizesMet(left, right, True, self.place)
-
-    def _same_in_each_iteration(self, left: Affine, right: Affine) -> None:
-        """Refuse sizes whose difference varies with the index of a loop: no sizes of arguments make them equal."""
-        if (left - right).names & {i for i, _ in self.binders}:
+        if self._varies(left - right):  # no sizes of arguments make them equal
             raise self.error(
                 f"sizes {left} and {right} do not go together in every iteration",
                 "make the array as long as its longest, and leave the rest unused",
             )
+        of_indices = Affine(tuple([(x, k) for x, k in left.terms if self._varies(Affine.of(x))]), 0)
+        m, n = left - of_indices, right - of_indices
+        if m.is_constant and n.is_constant:
+            raise self.error(f"sizes {left} and {right} do not go together")
+        raise SizesMet(m, n, True, self.place)
+
+    def _varies(self, size: Affine) -> bool:
+        """Whether a size depends on the index of a loop."""
+        return not size.names.isdisjoint(i for i, _ in self.binders)
 
     def number(self, size: Affine) -> int:
         """A size as a number, which only the arguments tell."""
         if size.is_constant:
             return size.constant
-        if size.names & {i for i, _ in self.binders}:
+        if self._varies(size):
             raise self.error("this size depends on an index")
         raise SizesMet(size, None, True, self.place)
 

@@ -846,6 +846,15 @@ class Tracer(Selections):
             return list(value.fixed)
         return self.every([value], lambda rows: rows[0]).of_nature(Nature(1))
 
+    def new_list(self, value: Any) -> Any:
+        """`list(…)`; of numbers in an array a list of its own, which may grow."""
+        made = self.listed_from(value)
+        if isinstance(made, Value) and not lists_of(made) and len(self.dims(made)) == 1:
+            return self.every([self.iteration(made)], lambda rows: rows[0]).of_nature(
+                replace(made.nature, lists=1, shares=frozenset())
+            )
+        return made
+
     def _members(self, values: list[Any]) -> Any:
         """The members of a set that is a constant, as a list: of integers it is one that indexes."""
         return self.written_out(values) if all(isinstance(x, int) for x in values) else values
@@ -1055,7 +1064,7 @@ _BUILTINS: dict[Any, Callable[..., Any]] = {
     builtins.any: lambda t, xs: t.any(t.here, "truth", t.iteration(xs), lambda truth: truth),
     builtins.all: lambda t, xs: t.all(t.here, "truth", t.iteration(xs), lambda truth: truth),
     builtins.tuple: lambda t, xs: t.listed_from(xs),
-    builtins.list: lambda t, xs: t.listed_from(xs),
+    builtins.list: Tracer.new_list,
     builtins.abs: Tracer.absolute,
     builtins.round: lambda t, x, digits=0: (
         round(x, digits) if isinstance(x, int | float) else forms.build(t, "round", x, digits)

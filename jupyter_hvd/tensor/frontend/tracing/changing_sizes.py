@@ -49,6 +49,11 @@ class Lengths:
         return self.at(self.size)
 
     @property
+    def grows(self) -> bool:
+        """Whether no axis becomes shorter."""
+        return all(c >= 0 for c in self.steps)
+
+    @property
     def longest(self) -> tuple[Affine, ...]:
         ends = zip(self.first, self.after, self.steps, strict=True)
         return tuple(last if c > 0 else first for first, last, c in ends)

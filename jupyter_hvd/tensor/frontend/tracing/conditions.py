@@ -397,7 +397,8 @@ class Conditions(Wholes):
 
     def nature_of_one(self, one: Any, two: Any) -> Nature:
         """What is known of a value that is one of two."""
-        return replace(nature_of([one, two]), shares=self._shared_by(one, two))
+        lists = lists_of(one) if lists_of(one) == lists_of(two) else 0
+        return replace(nature_of([one, two]), lists=lists, shares=self._shared_by(one, two))
 
     def _shared_by(self, one: Any, two: Any) -> Shares:
         """What a value shares that is one of two."""

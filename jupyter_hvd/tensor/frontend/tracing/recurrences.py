@@ -32,7 +32,17 @@ from ...language.terms import (
     number_binders,
 )
 from ...language.types import Layout, Product, Type, array, dimensions
-from ..tracers import Index, Nature, UnreadableValue, Value, affine_of, describe, numbers_of
+from ..tracers import (
+    Index,
+    Nature,
+    Shares,
+    UnreadableValue,
+    Value,
+    affine_of,
+    describe,
+    lists_of,
+    numbers_of,
+)
 from .aliasing import arrays
 from .arrays import Range, SizesMet, beyond, joined_ranges, nature_of, range_of
 from .changing_sizes import Lengths, Steps, at_constant_sizes, steps_between
@@ -43,6 +53,7 @@ from .loops import WRITTEN_OUT as WRITTEN_OUT
 from .packing import guarded
 
 _NOTHING: frozenset[str] = frozenset()
+_NOTHING_SHARED: Shares = frozenset()
 _NO_VALUE = "this name has no value yet", "give it one before: `s = 0`, `y = []`, `y = np.zeros(n)`"
 UNSET = UnreadableValue(*_NO_VALUE)
 LOCAL = UnreadableValue(
@@ -73,6 +84,10 @@ class Change:
 
 class InOrder(TensorError):  # noqa: N818 - another loop may do
     """What is refused of a loop whose turns are independent of one another, and not of one that carries values."""
+
+
+class NoSuchEntry(TensorError):  # noqa: N818 - the program reads beyond a list
+    """What is refused of a loop however it is traced."""
 
 
 class Carried(UnreadableValue):
@@ -198,14 +213,14 @@ class State:
 @dataclass(frozen=True)
 class Known:
     """What is taken for known of what a loop carries, until a turn shows otherwise: between which sizes whole numbers lie, and
-    which are whole numbers or conditions; how they begin, where nothing is said. Lists that are `filled` are not appended to.
-    `steps` says of what changes its size by how much.
+    which are whole numbers, conditions or lists; how they begin, where nothing is said. Lists that are `filled` are not
+    appended to. `steps` says of what changes its size by how much.
     """
 
     ranges: Sequence[Range | None] = ()
     filled: frozenset[str] = _NOTHING
     steps: Mapping[str, Steps] = field(default_factory=dict)
-    kinds: Sequence[str] = ()
+    kinds: Sequence[Nature] = ()
 
 
 NOTHING_YET = Known()
@@ -233,6 +248,8 @@ class Recurrences(Entries):
         before = self.so_far()
         try:
             return self._carrying(loop)
+        except NoSuchEntry:
+            raise
         except TensorError as error:
             refused = error
         self.at(loop.k)
@@ -241,7 +258,7 @@ class Recurrences(Entries):
             before = self.so_far()
             self.at(loop.k)
             with suppress(TensorError):
-                return self._carrying(loop, Known(steps=steps))
+                return self._carrying(loop, Known(steps=steps, filled=frozenset(steps)))
             self.at(loop.k)
             self.back_to(before)
         raise refused
@@ -254,21 +271,25 @@ class Recurrences(Entries):
             first = self.index(self._range(self._enclosing(loop.bounds)[0])[0])
         before, found = self.so_far(), dict[str, Steps]()
         with suppress(TensorError, SizesMet), self.scope():
+            before_turn = [self._parts_of_value(value) for value in loop.values]
             left = loop.body(*self.fitted(loop.pattern, first), *loop.values)
-            for name, old, new in zip(loop.names, loop.values, left, strict=False):
-                if isinstance(old, Value) and isinstance(new, Value):
-                    each = [parts_of(self.pack(x)[0]) for x in (old, new)]
-                    if steps := steps_of(*each):
-                        found[name] = steps
+            for name, old, new in zip(loop.names, before_turn, left, strict=False):
+                if old and (steps := steps_of(old, self._parts_of_value(new))):
+                    found[name] = steps
         self.back_to(before)
         return found
+
+    def _parts_of_value(self, value: Any) -> tuple[Term, ...]:
+        return parts_of(self.pack(value)[0]) if isinstance(value, Value) else ()
 
     def _carrying(self, loop: Loop, known: Known = NOTHING_YET) -> tuple[Any, ...]:
         """A loop that carries values."""
         self.at(loop.k)
         so_far, names, values = self.so_far(), loop.names, loop.values
         filled, steps = known.filled, known.steps
-        kinds = known.kinds or [numbers_of(value) for value in values]
+        kinds = known.kinds or [
+            kind_of(value, name in filled) for name, value in zip(names, values, strict=True)
+        ]
         ranges = list(known.ranges) or [
             value.nature.within if isinstance(value, Value) else None for value in values
         ]
@@ -293,8 +314,7 @@ class Recurrences(Entries):
                 left = self._all_at_their_longest(begun, left)
         self.at(loop.k)
         again = None
-        after_turn = [numbers_of(value) for value in left]
-        kept_kinds = [x if x == y else "" for x, y in zip(kinds, after_turn, strict=False)]
+        kept_kinds = [kind_of_both(x, kind_of(y)) for x, y in zip(kinds, left, strict=False)]
         wider = [
             range_ and joined_ranges([range_, beyond(range_of(value), index, size)])
             for range_, value in zip(ranges, left, strict=False)
@@ -319,7 +339,7 @@ class Recurrences(Entries):
             left = (*left, *self._last_entries(list_))
             begun, names = (*begun, *list_.lasts), (*names, *(x.name for x in list_.lasts))
         ranges += [None] * (len(left) - len(ranges))
-        kinds = [*kinds, *[""] * (len(left) - len(kinds))]
+        kinds = [*kinds, *[Nature()] * (len(left) - len(kinds))]
         outer = (*values, *[None] * (len(left) - len(values)))
         changed = {a for a, at in self.memory.changes.items() if before.get(a) != at}
         ends = within == TRUE and size.is_constant and size.constant > 0
@@ -327,7 +347,7 @@ class Recurrences(Entries):
             begun = tuple(map(self._begun_within, names, begun, left))
             for j, (old, value) in enumerate(zip(outer, left, strict=True)):
                 if old is UNSET:
-                    kinds[j], ranges[j] = numbers_of(value), beyond(range_of(value), index, size)
+                    kinds[j], ranges[j] = kind_of(value), beyond(range_of(value), index, size)
         made = [self._carried_on(one, value) for one, value in zip(begun, left, strict=True)]
         read = _NOTHING.union(*(e.variables for _, e in scope.bindings))
         read = read.union(*(e.variables for _, e in filter(None, made)))
@@ -416,15 +436,25 @@ class Recurrences(Entries):
         parts = tuple(Var(x.name, e.type) for x, e in zip(one.parts, starts, strict=True))
         return replace(one, start=one.made_of(starts), parts=parts, lengths=lengths)
 
-    def _padded(self, value: Value, own: Sequence[Affine], longest: Sequence[Affine]) -> Term:
-        """An array with zeros behind its entries."""
+    def _padded(
+        self,
+        value: Value,
+        own: Sequence[Affine],
+        longest: Sequence[Affine],
+        carried: Term | None = None,
+    ) -> Term:
+        """An array with zeros behind its entries: those of `carried`, so that only what is new is a change of it."""
         if tuple(own) == tuple(longest):
             return value.term
         value = self.plainly(value)
 
         def entry(*at: Affine) -> Value:
             p = conj(*(compare("<", i, n) for i, n in zip(at, own, strict=True)))
-            return self.conditioned(p, self.read(value, *at))
+            made = self.conditioned(p, self.read(value, *at))
+            if carried is None:
+                return made
+            rest = self.read(Value(self, carried), *at)
+            return self.plus_of(made, self.conditioned(self._negation(p), rest))
 
         return self.build(longest, entry, value).term
 
@@ -450,11 +480,12 @@ class Recurrences(Entries):
             raise self.error(
                 f"`{one.name}` changes its size by a different number in each iteration"
             )
-        padded = [
-            self._padded(Value(self, part), own.next, own.longest)
-            for part, own in zip(parts, one.lengths, strict=True)
-        ]
-        return Value(self, one.made_of(padded), layout)
+        with self.memory.as_it_was():  # for an append changes what is carried
+            padded = [
+                self._padded(Value(self, e), own.next, own.longest, x if own.grows else None)
+                for e, own, x in zip(parts, one.lengths, one.parts, strict=True)
+            ]
+        return Value(self, one.made_of(padded), layout).of_nature(kind_of(value))
 
     def entry(self, k: int, array: Any, *places: Any) -> Any:
         """As any entry; the last ones of a list that the loop appends to are carried on."""
@@ -479,15 +510,16 @@ class Recurrences(Entries):
             back -= 1
         written = list_.first.written if list_.first is not None else None
         if not 1 <= back <= len(written or ()):
-            raise self.error(
+            raise NoSuchEntry(
                 f"`{list_.name}` has too few entries before the loop for this one to exist in its first iteration",
                 f"begin with as many: `{list_.name} = [first, second]`",
+                self.place,
             )
         assert written is not None
         for j in range(len(list_.lasts), back):
             state = self._state(list_.name, *self.pack(written[-1 - j]))
             list_.lasts.append(replace(state, name=f"{list_.name}[{-1 - j}]"))
-        entry = self._during(list_.lasts[back - 1], None, "")
+        entry = self._during(list_.lasts[back - 1], None, Nature())
         numbers = nature_of(written or ()).numbers  # of what is an index, all are
         return entry.of_nature(Nature(numbers=numbers)) if numbers == "int" else entry
 
@@ -508,7 +540,7 @@ class Recurrences(Entries):
                 READ_BY_NAME,
             )
         newest = [change.entry for change in reversed(list_.changes)]
-        older = [self._during(one, None, "") for one in list_.lasts]
+        older = [self._during(one, None, Nature()) for one in list_.lasts]
         return [*newest, *older][: len(list_.lasts)]
 
     def _changed_by_one_name(
@@ -659,7 +691,7 @@ class Recurrences(Entries):
         parts = tuple([Var(x, part.type) for x, part in zip(names, each, strict=True)])
         return State(name, start, parts, layout)
 
-    def _during(self, one: State | Appended | Any, within: Range | None, kind: str) -> Any:
+    def _during(self, one: State | Appended | Any, within: Range | None, kind: Nature) -> Any:
         """What the name means in a turn."""
         if not isinstance(one, State):
             return one
@@ -667,17 +699,22 @@ class Recurrences(Entries):
         if one.lengths:
             each = zip(parts, one.lengths, strict=True)
             parts = [self._cut_to(part, own.now) for part, own in each]
-        made = Value(self, one.made_of(parts), one.layout)
-        return made.of_nature(Nature(numbers=kind, within=within)) if kind else made
+        shares = _NOTHING_SHARED.union(*(self.memory.now(Value(self, x)) for x in one.parts))
+        nature = replace(kind, within=within if kind.numbers else None, shares=shares)
+        made = Value(self, one.made_of(parts), one.layout).of_nature(nature)
+        if one.lengths:
+            made = cast("Value", self._bind(one.name, made))
+            self.memory.name(made.variable, shares)
+        return made
 
     def _nature_after(
-        self, value: Any, within: Range | None, kind: str, index: str, size: Affine
+        self, value: Any, within: Range | None, kind: Nature, index: str, size: Affine
     ) -> Nature:
         """What is known of what is carried, after the loop, which may have no turn; or of a list's entries."""
         if isinstance(value, Appended):
             nature = nature_of([value.value])
             return replace(nature, within=beyond(nature.within, index, size))
-        return Nature(numbers=kind, within=within, shares=self.memory.now(value))
+        return replace(kind, within=within, shares=self.memory.now(value))
 
     def _carried_on(self, one: State | Appended | Any, value: Any) -> tuple[State, Term] | None:
         """What is carried, and what a turn leaves there."""
@@ -781,6 +818,19 @@ def _listed_like(layout: Layout, value: Any) -> Any:
     if written is None or not isinstance(layout, Laid) or layout.form.make is not list:
         return value
     return Laid(written, layout.form)
+
+
+def kind_of(value: Any, is_array: bool = True) -> Nature:
+    """What is known of a value that a loop carries; a list that is written out and no array is appended to in another way."""
+    is_written = isinstance(value, Value) and value.written is not None and not is_array
+    lists = lists_of(value) if isinstance(value, Value) and not is_written else 0
+    return Nature(lists, numbers_of(value))
+
+
+def kind_of_both(one: Nature, two: Nature) -> Nature:
+    """What is known of a value that is one of two."""
+    lists = one.lists if one.lists == two.lists else 0
+    return Nature(lists, one.numbers if one.numbers == two.numbers else "")
 
 
 def left_there(name: str) -> str:

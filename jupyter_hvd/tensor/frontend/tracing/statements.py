@@ -993,7 +993,7 @@ class Statements(Recurrences):
         if isinstance(target, Selected) and len(self.dims(target.mask)) == 1:
             entry = self.written_out([self._bind("entry", value)])
             return self._more_chosen(target, entry, self.written_out([self.whole(1)]))
-        if isinstance(target, Value) and target.written is not None:
+        if isinstance(target, Value) and (lists_of(target) or target.written is not None):
             return self._bind("entries", self._in_place(target, self.joined_lists(target, [value])))
         raise self.error(f"`append` to {kind(target)}", "begin with an empty list: `y = []`")
 
