@@ -54,6 +54,27 @@ def triples_in_jax(x):
 
 
 @tensor
+def others(x):
+    """The inner sum is read under one condition and has another: together they are four cases."""
+    n, total = len(x), 0.0
+    for i in range(n):
+        weights = 0.0
+        for k in range(n):
+            if k != i:
+                weights += np.exp(-distance(x, i, k))
+        for j in range(n):
+            if j != i:
+                total += distance(x, i, j) * np.log(weights)
+    return total
+
+
+def others_in_jax(x):
+    d = ((x[:, None] - x) ** 2).sum(2)
+    weights = jnp.where(jnp.eye(len(x), dtype=bool), 0, jnp.exp(-d)).sum(1)
+    return (d * jnp.log(weights)[:, None]).sum()
+
+
+@tensor
 def in_a_loop(x, steps: int):
     n = len(x)
     for _ in range(steps):
@@ -82,6 +103,7 @@ def in_a_loop_in_jax(x, steps):
 CASES = {
     "triplets": (triplets, triplets_in_jax, (POINTS, LABELS), "x", 3),
     "triples": (triples, triples_in_jax, (POINTS,), "x", 3),
+    "others": (others, others_in_jax, (POINTS,), "x", 3),
     "in a loop": (in_a_loop, in_a_loop_in_jax, (POINTS, 3), "x", 3),
 }
 
@@ -96,7 +118,7 @@ def test_values_and_gradients_are_those_of_jax(name):
     np.testing.assert_allclose(slope, due, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["triplets", "triples"])
+@pytest.mark.parametrize("name", ["triplets", "triples", "others"])
 def test_no_step_runs_over_axes_that_it_does_not_depend_on(name):
     function, _, arguments, wrt, axes = CASES[name]
     plan = function.value_and_grad(wrt).plan(*arguments)

@@ -118,6 +118,11 @@ def is_impossible(binders: Binders, p: Predicate) -> bool:
     return p is FALSE or bool(integer_set(binders, p).is_empty())
 
 
+def implies(known: Predicate, p: Predicate, binders: Binders) -> bool:
+    """Whether an affine `p` holds wherever `known` does in the ranges."""
+    return not p.relations and bool(integer_set(binders, known).is_subset(integer_set(binders, p)))
+
+
 @lru_cache(maxsize=16384)
 def simplify(p: Predicate, binders: Binders) -> Predicate:
     """Drop the parts of `p` that the binders' ranges or its other parts imply; `false` where it contradicts the ranges (§6).

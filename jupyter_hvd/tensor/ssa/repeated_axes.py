@@ -124,6 +124,7 @@ def _drop_from_contraction(
     if mask != rhs.mask:
         mask = sets.simplify(mask, binders)
     needed = {i for f in factors for a in f.indices for i in a.names}
+    mask = _factor_mask(mask, tuple([b for b in rhs.gens if b.name not in needed]), rhs)
     dropped, moved = _split_mask(rhs.gens, needed, [mask], index_names(rhs.sums))
     gens, (rest,) = _keep_axes(rhs.gens, dropped, [mask], rhs.sums)
     name = builder.add_statement(Contraction(gens, rhs.sums, rest, factors))
@@ -154,7 +155,7 @@ def _drop_from_addition(
 def _drop_from_map(rhs: Map, found: dict[str, _Repeated], builder: Builder) -> _Repeated | None:
     arguments = [_at(found[x], rhs.gens) for x in rhs.arguments]
     arguments = [
-        replace(x, mask=TRUE) if is_entailed(rhs.mask, x.mask, rhs.gens) else x for x in arguments
+        replace(x, mask=TRUE) if _holds_where(rhs.mask, x.mask, rhs.gens) else x for x in arguments
     ]
     needed = {i for x in arguments for i in (*x.kept, *x.mask.names)}
     dropped, moved = _split_mask(rhs.gens, needed, [rhs.mask], ())
@@ -166,6 +167,10 @@ def _drop_from_map(rhs: Map, found: dict[str, _Repeated], builder: Builder) -> _
     return _Repeated(rhs.gens, _left_to_ask(moved, mask, rhs.gens), name, index_names(gens))
 
 
+def _holds_where(known: Predicate, p: Predicate, gens: Binders) -> bool:
+    return is_entailed(known, p, gens) or sets.implies(known, p, gens)
+
+
 def _at(x: _Repeated, gens: Binders) -> _Repeated:
     """A variable with other names for its axes, of the same sizes."""
     at = index_values(x.gens, pointwise(gens))
@@ -173,6 +178,22 @@ def _at(x: _Repeated, gens: Binders) -> _Repeated:
     return _Repeated(
         gens, predicates.substitute(x.mask, at), x.name, tuple([names[g] for g in x.kept])
     )
+
+
+def _factor_mask(mask: Predicate, idle: Binders, rhs: Contraction) -> Predicate:
+    """The mask as a condition on the generators and one without the idle ones, if it is their conjunction.
+
+    `i ≠ j ∧ i ≠ k` is one disjunction of four cases, once isl has restated it.
+    """
+    names, summed = frozenset(index_names(idle)), frozenset(index_names(rhs.sums))
+    mixed = (q for q in conjuncts(mask) if q.names & names and q.names & summed)
+    if mask.relations or next(mixed, None) is None:
+        return mask
+    others = (*(b for b in rhs.gens if b not in idle), *rhs.sums)
+    outer = sets.simplify(exists_all(rhs.sums, mask), rhs.gens)
+    inner = sets.simplify(exists_all(idle, mask), others)
+    both = conj(outer, inner)
+    return both if sets.implies(both, mask, (*rhs.gens, *rhs.sums)) else mask
 
 
 def _split_mask(
