@@ -1,4 +1,4 @@
-"""Loops that store into arrays, drawn at random: places, operators and conditions as users of NumPy combine them."""
+"""Stores into arrays, drawn at random: places, operators and conditions as users of NumPy combine them."""
 
 from __future__ import annotations
 
@@ -43,3 +43,31 @@ def program(seed: int) -> str:
     indent = " " * (12 if two else 8)
     lines += [line for _ in range(draw.choice((1, 2, 2, 3))) for line in statement(indent)]
     return "\n".join([*lines, f"    return {'Y' if two else 'y'}", ""])
+
+
+BRACKETS = ("i", "j", "0", "-1", "k", "K", "k[i]", ":", "::2", "1:", "::-1", "i:", "1::2")
+BRACKETS = (*BRACKETS, "np.arange(5)", "[0, 2]", "i // 2")
+STORED = ("x[i]", "2.0", "A[i, j]", "A[0]", "x", "A[i]", "np.arange(5.0)", "A[:, 0]")
+
+
+def program_of_brackets(seed: int) -> str:
+    """The source of a function that stores along slices, index arrays and both, in a loop or outside."""
+    draw = Random(seed)
+    is_vector, has_loop = draw.random() < 0.4, draw.random() < 0.6
+    begun = ("x.copy()", "np.zeros(5)") if is_vector else ("A.copy()", "np.ones((5, 5))")
+    lines = [
+        "def f(x, A, k):",
+        "    A = A[:5, :5]",
+        f"    y = {draw.choice(begun)}",
+        "    K = np.argsort(x)[:3]",
+    ]
+    lines += ["    i, j = 1, 2", "    for i in range(5):"][: 1 + has_loop]
+    for _ in range(draw.choice((1, 1, 2))):
+        places = [draw.choice(BRACKETS) for _ in range(1 if is_vector else 2)]
+        indent = "    " * (1 + has_loop)
+        if draw.random() < 0.25:
+            lines.append(f"{indent}if {draw.choice(('i > 1', 'x[i] > 0', 'i % 2 == 0'))}:")
+            indent += "    "
+        op = draw.choice(("=", "=", "+=", "-=", "*="))
+        lines.append(f"{indent}y[{', '.join(places)}] {op} {draw.choice(STORED)}")
+    return "\n".join([*lines, "    return y", ""])

@@ -19,6 +19,23 @@ CASES = {}
 case = entering_by_name(CASES)
 
 
+@case(A, k)
+def every_second_column(A, k):
+    y = A * 2.0
+    y[k, ::2] = A[:3, :3]
+    y[k, 1::2] *= A[0, 0]
+    return y
+
+
+@case(A)
+def every_second_column_in_a_loop(A):
+    y = np.zeros(A.shape)
+    for i in range(len(A)):
+        y[i, ::2] = A[i, :3]
+        y[i, 4:0:-2] += A[i, 0]
+    return y
+
+
 @case(x, k)
 def a_number(x, k):
     y = x.copy()

@@ -80,7 +80,7 @@ from .recurrences import (
     left_there,
     undefined,
 )
-from .subscripts import STORED_IN_SLICE, is_written
+from .subscripts import STORED_IN_SLICE, Axis, is_written
 
 AT_MOST = (
     "say how often it runs at most: `while p and k < 100:` with `k += 1`, or `while p:  # at most 100`; "
@@ -1259,46 +1259,24 @@ class Statements(Recurrences):
             value = self.chosen(mask, value, self._now(target, root, places))
         value = self.minus(self.here, value) if op == "-" else value
         names = tuple(self.name(letter) for letter, _ in zip("abcdefgh", own, strict=False))
-        spelt = self._spelt_out(places, len(own))
-        taken: list[Predicate] = []
-        inner: list[Affine] = []
-        lengths: list[Affine] = []
-        at: list[Affine] = []
-        found: list[tuple[Callable[[Affine], Value], Affine]] = []
-        for j, (place, n, name) in enumerate(zip(spelt, own, names, strict=True)):
-            (place,) = self._as_data((place,))
-            k, place = Affine.of(name), self.from_either_end(place, n)
-            sought = sought_of(place)
-            if op and sought is not None and sought.data is not None:
-                found.append((self.storable(sought.data, n), k))
-                continue
-            if op and sought is not None:
-                sought.check(n)
-                with self._inside([Binder(name, n)]):
-                    taken.append(self.equals(place, k))
-                continue
-            if isinstance(place, Value | Data) or sought is not None:
-                raise self.in_order(
-                    f"several iterations may assign to one entry of `{target.name}`",
-                    "index it by the loop's index: `y[i] = …`",
-                )
-            if isinstance(place, slice):
-                axis = self._axis(place, n, root, j, ragged=True)
-                holds, i = axis.holds(k)
-                taken.append(holds)
-                inner.append(i)
-                lengths.append(cast("Affine", axis.length))
-                continue
-            a = self._axis(place, n, root, j).start
-            taken.append(compare("=", k, a))
-            at.append(a)
+        spelt = self._as_data(self._spelt_out(places, len(own)))
+        spelt = tuple(map(self.from_either_end, spelt, own))
+        if any(isinstance(p, Value | Data) or (not op and sought_of(p) is not None) for p in spelt):
+            raise self.in_order(
+                f"several iterations may assign to one entry of `{target.name}`",
+                "index it by the loop's index: `y[i] = …`",
+            )
+        axes = [self._taken(p, n, root, j) for j, (p, n) in enumerate(zip(spelt, own, strict=True))]
+        lengths = [axis.length for axis in axes if axis.length is not None]
+        at = [axis.start for axis in axes if isinstance(axis, Axis) and axis.length is None]
         value = self.once(self.filling(value, lengths), "new")
-        with self._inside(list(map(Binder, names, own))):
-            entry = self._aligned(value, inner)
-            for is_here, k in found:
-                entry = self._chosen(is_here(k), entry, self.whole(0))
+        with self._inside(list(map(Binder, names, own))) as (_, here):
+            stored_here, entry = self.new_entry(axes, here, value)
+            for axis, k in zip(axes, here, strict=True):
+                if axis.is_here:
+                    entry = self._chosen(axis.is_here(k), entry, self.whole(0))
             term = entry.term
-        change = Change("=" if not op else "+=", term, conj(*taken), names, tuple(at))
+        change = Change("=" if not op else "+=", term, stored_here, names, tuple(at))
         self._record(target, change)
         return target
 

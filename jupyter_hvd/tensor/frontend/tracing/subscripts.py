@@ -255,8 +255,9 @@ class Subscripts(Places):
     def _ragged(self, value: Value, axes: Sequence[tuple[Any, int]], out: list[Affine]) -> Selected:
         """`x[:i]`, whose length the turns of a loop say: what a condition chooses of as many entries as there are at most."""
         length, *rest = out
-        first = next(axis for axis, k in axes if isinstance(axis, Axis) and axis.length is length)
-        simple = all(isinstance(axis, Axis) for axis, _ in axes) and abs(first.step) == 1
+        simple = all(isinstance(axis, Axis) for axis, _ in axes) and all(
+            abs(axis.step) == 1 for axis, _ in axes if axis.length is length
+        )
         if not simple or not self.varies(length) or any(map(self.varies, rest)):
             raise self.error(
                 "this slice's length depends on an index",
@@ -480,6 +481,8 @@ class Subscripts(Places):
         if any(map(is_written, places)):
             return self.whole(self.stored_by_lists(self.stored, array, places, value, op))
         if many := [p for p in places if isinstance(p, _Many)]:
+            if any(map(_is_stepped, places)):
+                return self._stored_in_part(self.stored, array, places, value, op)
             rows, *others = places
             lists = all(isinstance(p, Data | Indices) and len(p.dims) == 1 for p in others)
             if others and lists and isinstance(rows, Axis) and abs(rows.step) == 1:
@@ -494,21 +497,10 @@ class Subscripts(Places):
         value = self.once(
             self.filling(value, [a.length for a in axes if a.length is not None]), "new"
         )
-        steps = any(abs(axis.step) > 1 for axis in axes)
 
         def entry(*here: Affine) -> Value:
-            taken: list[Predicate] = []
-            inner: list[Affine] = []
-            for axis, k in zip(axes, here, strict=True):
-                holds, i = axis.holds(k)
-                taken.append(holds)
-                if axis.length is not None:
-                    inner.append(i)
-            p = conj(*taken)
-            new, old = self._aligned(value, inner), self.read(array, *here)
-            if steps:
-                p, new = self._spread_out(axes, here, value)
-                q = disj(*(a.misses(k, self.name) for a, k in zip(axes, here, strict=True)))
+            p, new = self.new_entry(axes, here, value)
+            old = self.read(array, *here)
             if op == "-":
                 new = self.negative(new)
             elif op not in ("", "+"):
@@ -519,7 +511,8 @@ class Subscripts(Places):
                 new = self._chosen(reduce(self.product, tests), new, rest)
             if op in ("+", "-"):
                 return self.plus_of(old, self.conditioned(p, new))
-            q = q if steps else self._negation(p)
+            misses = (a.misses(k, self.name) for a, k in zip(axes, here, strict=True))
+            q = disj(*misses) if any(abs(a.step) > 1 for a in axes) else self._negation(p)
             kept = old if old.term is Const(0) else self.conditioned(q, old)
             return self.plus_of(self.conditioned(p, new), kept) if p != TRUE else new
 
@@ -564,6 +557,8 @@ class Subscripts(Places):
         if any(map(is_written, places)):
             made = self.stored_by_lists(self.stored, array, places, value, op, once=True)
             return self.whole(made)
+        if any(map(_is_stepped, places)):
+            return self._stored_in_part(self.stored_once, array, places, value, op)
         spelt = self._spelt_out(places, len(own))
         spelt = tuple(map(self.from_either_end, spelt, own))
         many = [(k, p) for k, p in enumerate(spelt) if isinstance(p, _Many)]
@@ -635,6 +630,20 @@ class Subscripts(Places):
         made = self.build(own, entry, array, value, count)
         within = None if op else nature_of([array, value]).within
         return made.of_nature(replace(made.nature, within=within))
+
+    def _stored_in_part(
+        self,
+        store: Callable[[Value, tuple[Any, ...], Any, str], Value],
+        array: Value,
+        places: tuple[Any, ...],
+        value: Any,
+        op: str,
+    ) -> Value:
+        """`y[k, ::2] = v`: the part `y[:, ::2]`, after storing there, is stored in the array."""
+        spelt = self._spelt_out(places, len(self.dims(array)))
+        part = tuple([p if _is_stepped(p) else slice(None) for p in spelt])
+        within = tuple([slice(None) if _is_stepped(p) else p for p in spelt])
+        return self.stored(array, part, store(self.subscript(array, part), within, value, op), "")
 
     def _fits_into(self, value: Value, out: Sequence[Affine]) -> None:
         dims = self.dims(value)
@@ -710,10 +719,20 @@ class Subscripts(Places):
             target = store(target, here, row, op)
         return target
 
+    def new_entry(
+        self, axes: Sequence[Axis | One], here: Sequence[Affine], value: Value
+    ) -> tuple[Predicate, Value]:
+        """Whether an entry of an array is stored to, and what is stored there."""
+        if any(abs(axis.step) > 1 for axis in axes):
+            return self._spread_out(axes, here, value)
+        held = [axis.holds(k) for axis, k in zip(axes, here, strict=True)]
+        inner = [i for axis, (_, i) in zip(axes, held, strict=True) if axis.length is not None]
+        return conj(*(p for p, _ in held)), self._aligned(value, inner)
+
     def _spread_out(
         self, axes: Sequence[Axis | One], here: Sequence[Affine], value: Value
     ) -> tuple[Predicate, Value]:
-        """Where every second entry is stored: whether this is one, and what is stored there."""
+        """As `new_entry`, where every second entry is stored to."""
         lengths = [axis.length for axis in axes if axis.length is not None]
         within: list[Predicate] = []
 
@@ -792,6 +811,10 @@ class Subscripts(Places):
             return self.plus_of(self.read(array, *here), self.total(dims, term, value))
 
         return self.build(own, entry, array, value)
+
+
+def _is_stepped(place: Any) -> bool:
+    return isinstance(place, slice) and place.step not in (None, 1, -1)
 
 
 def _before(one: Sequence[Affine], other: Sequence[Affine]) -> Predicate:
