@@ -14,7 +14,7 @@ from .language.terms import Lambda, Term
 from .language.types import Layout, Parameter, Type
 from .ssa.array_contraction import contract_arrays
 from .ssa.convert import to_ssa
-from .ssa.loop_invariants import hoist_loop_invariants
+from .ssa.loop_hoisting import hoist_loop_invariants
 from .ssa.normalize import normalize
 from .ssa.program import Program
 from .ssa.repeated_axes import drop_repeated_axes

@@ -21,7 +21,7 @@ from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
 from jupyter_hvd.tensor.ssa import convert as ssa
 from jupyter_hvd.tensor.ssa import normalize as normal
 from jupyter_hvd.tensor.ssa import simplify
-from jupyter_hvd.tensor.ssa.loop_invariants import hoist_loop_invariants
+from jupyter_hvd.tensor.ssa.loop_hoisting import distribute_loops, hoist_loop_invariants
 from jupyter_hvd.tensor.ssa.repeated_axes import drop_repeated_axes
 
 Pass = tuple[str, Callable[[Term], Term]]
@@ -35,6 +35,7 @@ PASSES: tuple[Pass, ...] = (
     ("simplification", lambda e: ssa.to_term(_simplified(e))),
     ("dropping axes", lambda e: ssa.to_term(drop_repeated_axes(_simplified(e)))),
     ("hoisting", lambda e: ssa.to_term(simplify.simplify(hoist_loop_invariants(_simplified(e))))),
+    ("distribution", lambda e: ssa.to_term(simplify.simplify(distribute_loops(_simplified(e))))),
 )
 
 

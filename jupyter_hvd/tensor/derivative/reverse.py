@@ -375,17 +375,32 @@ def _needed_values(pulled: Program, own: set[str]) -> dict[str, Binders]:
         if isinstance(s.rhs, Part) and s.rhs.source in values:
             values.add(s.name)
     needed = set(flatten_output(pulled.output))
+    read = _find_reads(pulled)
     kept: dict[str, Binders] = {}
     for s in reversed(pulled.statements):
         if s.name not in needed:
             continue
         # Of places that pick entries the numbers are kept: what they pick has no adjoint, so that to compute it again is within
         # the bound.
-        if s.name in values and not (_is_read(s.rhs) or is_picking(s.rhs)):
+        if s.name in values and not (_is_read(s.rhs) or is_picking(s.rhs) or s.name in read):
             kept[s.name] = s.rhs.gens
         else:
             needed |= {*operands(s.rhs)}
     return kept
+
+
+def _find_reads(program: Program) -> frozenset[str]:
+    """Find the variables that are put together from entries of inputs and constants, without any operation."""
+    found = set[str]()
+    for s in program.statements:
+        match s.rhs:
+            case Addition(gens, p, _, q, _):
+                is_free = sets.is_impossible(gens, conj(p, q))
+            case rhs:
+                is_free = _is_read(rhs)
+        if is_free and found.issuperset(operands(s.rhs)):
+            found.add(s.name)
+    return frozenset(found)
 
 
 def _is_read(rhs: Rhs) -> bool:

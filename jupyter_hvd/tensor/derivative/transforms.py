@@ -25,6 +25,7 @@ from ..language.terms import (
 )
 from ..language.types import Array, Layout, Parameter, Product, Real, Type
 from ..ssa.convert import to_ssa, to_term
+from ..ssa.loop_hoisting import distribute_loops
 from ..ssa.normalize import normalize
 from ..ssa.program import Program
 from ..ssa.simplify import simplify
@@ -82,7 +83,7 @@ def gradient(
     `((value, aux), gradient)`.
     """
     program = adjoint(
-        of.differentiable,
+        _distributed(of, checkpoint),
         real_parameters(of, wrt),
         None,
         keep=value,
@@ -109,11 +110,18 @@ def pullback(
     type_ = soa(of.type)
     dy = fresh("dy", {p.name for p in of.parameters})
     program = adjoint(
-        of.differentiable, real_parameters(of, wrt), (dy, type_), checkpoint=checkpoint
+        _distributed(of, checkpoint), real_parameters(of, wrt), (dy, type_), checkpoint=checkpoint
     )
     extra = (Parameter(dy, type_, of.layout),)
     pulled = None if checkpoint else Pulled(wrt, by_cotangent=True)
     return Derivative(simplify(program), extra, _gradient_layout(of, wrt), pulled)
+
+
+def _distributed(of: Differentiable, checkpoint: Checkpoint) -> Program:
+    """The program to reverse: without checkpoints, loops may store what they need not compute one iteration after the other."""
+    program = of.differentiable
+    distributed = program if checkpoint else distribute_loops(program)
+    return program if distributed is program else simplify(distributed)
 
 
 def pushforward(of: Differentiable, wrt: tuple[str, ...]) -> Derivative:

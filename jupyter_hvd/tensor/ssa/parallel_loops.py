@@ -65,7 +65,7 @@ def _build_histories(loop: Recurrence, builder: Builder) -> list[str]:
     made = dict[str, str]()
     for s in loop.body.statements:
         builder.origin = s.origin
-        made[s.name] = builder.add_statement(_vectorize_statement(s.rhs, loop, made))
+        made[s.name] = builder.add_statement(vectorize_statement(s.rhs, loop, made))
     found = []
     for start, name in zip(loop.starts, flatten_output(loop.body.output), strict=True):
         sizes = in_ranges(builder.defined[made[name]].gens)[1:]
@@ -81,7 +81,7 @@ def _build_histories(loop: Recurrence, builder: Builder) -> list[str]:
     return found
 
 
-def _vectorize_statement(rhs: Rhs, loop: Recurrence, made: dict[str, str]) -> Rhs:
+def vectorize_statement(rhs: Rhs, loop: Recurrence, made: dict[str, str]) -> Rhs:
     """Turn a statement of a loop's body into one for an array over the iterations."""
     turn = Affine.of(loop.index)
     gens = (Binder(loop.index, loop.size), *rhs.gens)

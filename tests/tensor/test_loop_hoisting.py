@@ -1,4 +1,4 @@
-"""Loop-invariant statements are computed before their loops, at no higher cost."""
+"""Statements that need not wait for an iteration are computed before their loops, at no higher cost."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from jupyter_hvd.tensor.cost.model import cost
 from jupyter_hvd.tensor.language.parser import parse_lambda
 from jupyter_hvd.tensor.reference.evaluate import Environment
 from jupyter_hvd.tensor.ssa import convert
-from jupyter_hvd.tensor.ssa.loop_invariants import hoist_loop_invariants
+from jupyter_hvd.tensor.ssa.loop_hoisting import distribute_loops, hoist_loop_invariants
 from jupyter_hvd.tensor.ssa.normalize import normalize
-from jupyter_hvd.tensor.ssa.program import Program, Recurrence
+from jupyter_hvd.tensor.ssa.program import Program, Recurrence, operands
 from jupyter_hvd.tensor.ssa.simplify import simplify
 
 
@@ -64,13 +64,42 @@ def test_derivatives_of_hoisted_programs_obey_the_theorems(seed):
     function = Loops(random).program(3)
     env = environment(random, random.randrange(1, 4), random.randrange(1, 4))
     program = simplify(convert.to_ssa(normalize(function.body)))
-    derivatives_are_cheap_and_adjoint(simplify(hoist_loop_invariants(program)), env, random)
+    hoisted = simplify(hoist_loop_invariants(program))
+    derivatives_are_cheap_and_adjoint(hoisted, env, random)
+    derivatives_are_cheap_and_adjoint(simplify(distribute_loops(hoisted)), env, random)
+
+
+def test_what_no_iteration_waits_for_is_computed_for_all_at_once():
+    program = program_of(
+        "λ(x:[n]ℝ, u:ℝ). let H = iterate k:n. s := u in s·(x[k]·u) + x[k]·x[k] in H[n]"
+    )
+    made = simplify(distribute_loops(program))
+    assert operations(made, n=5) == operations(program, n=5) == 20
+    (loop,) = (s.rhs for s in made.statements if isinstance(s.rhs, Recurrence))
+    assert len(loop.rows) == 2
+    assert sum(len(operands(s.rhs)) > 1 for s in loop.body.statements) == 2
+
+
+def test_gradients_with_checkpoints_store_no_rows():
+    f = tensor(decay)
+    arguments = PROGRAMS[0][1]
+    gradients = [f.grad("x", checkpoint=c) for c in (False, True, "blocks")]
+    first, *others = [g(*arguments) for g in gradients]
+    for other in others:
+        np.testing.assert_allclose(first, other, rtol=1e-6)
+    assert "exp" not in str(gradients[0].ssa).split("iterate")[1]
 
 
 def decay(x, rate, steps):
     for dt in steps:
         x = x - dt * np.exp(-rate) * np.sin(x)
     return np.sum(x * x)
+
+
+def gathered(table, k, x):
+    for t in range(len(k)):
+        x = np.tanh(x * 0.5 + np.sqrt(table[t, k]) * x[0])
+    return np.sum(x)
 
 
 def looked_up(x, w, k):
@@ -93,6 +122,7 @@ def in_an_inner_loop(x, w):
 R = np.random.default_rng(0)
 PROGRAMS = [
     (decay, (R.normal(size=4), np.array(0.3), R.uniform(size=5))),
+    (gathered, (R.uniform(1, 2, (3, 4)), np.array([1, 3, 0]), R.normal(size=3))),
     (looked_up, (R.normal(size=3), R.normal(size=5), np.array([2, 0, 1]))),
     (in_an_inner_loop, (R.normal(size=4), R.normal(size=3))),
 ]
