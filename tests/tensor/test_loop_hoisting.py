@@ -13,7 +13,7 @@ from random_programs import environment
 from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.cost.model import cost
 from jupyter_hvd.tensor.language.parser import parse_lambda
-from jupyter_hvd.tensor.reference.evaluate import Environment
+from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
 from jupyter_hvd.tensor.ssa import convert
 from jupyter_hvd.tensor.ssa.loop_hoisting import distribute_loops, hoist_loop_invariants
 from jupyter_hvd.tensor.ssa.normalize import normalize
@@ -88,6 +88,16 @@ def test_gradients_with_checkpoints_store_no_rows():
     for other in others:
         np.testing.assert_allclose(first, other, rtol=1e-6)
     assert "exp" not in str(gradients[0].ssa).split("iterate")[1]
+
+
+def test_a_value_that_is_another_one_iteration_later_is_not_carried():
+    program = program_of(
+        "λ(u:ℝ). let H = iterate k:n. s := u, t := 0 in (s·u, s) in Σ k:n. (π1 H)[k]·(π0 H)[k]"
+    )
+    (loop,) = (s.rhs for s in program.statements if isinstance(s.rhs, Recurrence))
+    assert len(loop.starts) == 1
+    term, environment = convert.to_term(program), Environment({"u": 2}, {"n": 4})
+    assert evaluate(term, environment) == 0 * 2 + 2 * 4 + 4 * 8 + 8 * 16
 
 
 def decay(x, rate, steps):

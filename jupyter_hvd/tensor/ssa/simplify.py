@@ -25,6 +25,7 @@ from .program import (
     Factor,
     Input,
     Map,
+    Part,
     Program,
     Recurrence,
     Rhs,
@@ -68,7 +69,26 @@ def simplify_rhs(rhs: Rhs, builder: Builder) -> Rhs | str:
             return _simplify_contraction(rhs, builder)
         case Recurrence():
             return _simplify_loop(rhs, builder)
+        case Part():
+            return _simplify_history(rhs, builder)
     return rhs
+
+
+def _simplify_history(rhs: Part, builder: Builder) -> Rhs:
+    """Read the history of a value that no iteration reads, and that is another one before the iteration, from the other's."""
+    loop = builder.defined[rhs.source]
+    assert isinstance(loop, Recurrence)
+    left = loop.body[flatten_output(loop.body.output)[rhs.place]]
+    carried = {s.rhs.parameter for s in loop.body.statements if isinstance(s.rhs, Input)}
+    is_copy = isinstance(left, Input) and left.parameter[0] == "s"
+    if not is_copy or f"s{rhs.place}" in carried or loop.again is not None:
+        return rhs
+    first, *rest = pointwise(rhs.gens)
+    p, q = predicates.compare("=", first, 0), predicates.compare("≤", 1, first)
+    other = builder.add_statement(replace(rhs, place=int(left.parameter[1:])))
+    begun = Contraction(rhs.gens, (), p, (Factor(loop.starts[rhs.place], tuple(rest)),))
+    later = Contraction(rhs.gens, (), q, (Factor(other, (first - 1, *rest)),))
+    return Addition(rhs.gens, p, builder.add_statement(begun), q, builder.add_statement(later))
 
 
 def _simplify_loop(rhs: Recurrence, builder: Builder) -> Rhs:
