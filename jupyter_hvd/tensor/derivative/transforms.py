@@ -82,14 +82,7 @@ def gradient(
     With `has_aux` the function returns a pair of the scalar and anything else, which is returned too: `(gradient, aux)`, or
     `((value, aux), gradient)`.
     """
-    program = adjoint(
-        _distributed(of, checkpoint),
-        real_parameters(of, wrt),
-        None,
-        keep=value,
-        has_aux=has_aux,
-        checkpoint=checkpoint,
-    )
+    program = _reverse(of, wrt, None, checkpoint, keep=value, has_aux=has_aux)
     layout = _gradient_layout(of, wrt)
     if value:
         layout = (of.layout, layout)
@@ -97,7 +90,7 @@ def gradient(
         assert of.layout is not None
         layout = (layout, of.layout[1])
     pulled = None if checkpoint or has_aux else Pulled(wrt, with_value=value)
-    return Derivative(simplify(program), (), layout, pulled)
+    return Derivative(program, (), layout, pulled)
 
 
 def pullback(
@@ -109,19 +102,28 @@ def pullback(
     """
     type_ = soa(of.type)
     dy = fresh("dy", {p.name for p in of.parameters})
-    program = adjoint(
-        _distributed(of, checkpoint), real_parameters(of, wrt), (dy, type_), checkpoint=checkpoint
-    )
+    program = _reverse(of, wrt, (dy, type_), checkpoint)
     extra = (Parameter(dy, type_, of.layout),)
     pulled = None if checkpoint else Pulled(wrt, by_cotangent=True)
-    return Derivative(simplify(program), extra, _gradient_layout(of, wrt), pulled)
+    return Derivative(program, extra, _gradient_layout(of, wrt), pulled)
 
 
-def _distributed(of: Differentiable, checkpoint: Checkpoint) -> Program:
-    """The program to reverse: without checkpoints, loops may store what they need not compute one iteration after the other."""
-    program = of.differentiable
-    distributed = program if checkpoint else distribute_loops(program)
-    return program if distributed is program else simplify(distributed)
+def _reverse(
+    of: Differentiable,
+    wrt: tuple[str, ...],
+    seed: tuple[str, Type] | None,
+    checkpoint: Checkpoint,
+    **results: bool,
+) -> Program:
+    """Return the simplified adjoint. Without checkpoints, both loops may store what need not wait for an iteration."""
+    before = of.differentiable if checkpoint else _distribute(of.differentiable)
+    program = adjoint(before, real_parameters(of, wrt), seed, checkpoint=checkpoint, **results)
+    return simplify(program) if checkpoint else _distribute(simplify(program))
+
+
+def _distribute(program: Program) -> Program:
+    made = distribute_loops(program)
+    return program if made is program else simplify(made)
 
 
 def pushforward(of: Differentiable, wrt: tuple[str, ...]) -> Derivative:

@@ -59,19 +59,24 @@ def _compute_once(rhs: Rhs, loop: Recurrence, outside: dict[str, str]) -> Rhs:
 
 
 def _move_out(program: Program, letter: str, move: Mover, prefix: str = "X") -> Program:
-    """Move statements out of loops, inner loops first; the loops read them as parameters of this letter, wholes or rows."""
-    if not any(isinstance(s.rhs, Recurrence) for s in program.statements):
-        return program
+    """Move statements out of loops, inner loops first; the loops read them as parameters of this letter, wholes or rows.
+
+    Returns the program itself where there is nothing to move.
+    """
     builder, names = Builder(prefix=prefix), dict[str, str]()
+    is_changed = False
     for s in program.statements:
         builder.origin = s.origin
         rhs = rename(s.rhs, names)
         if isinstance(rhs, Recurrence):
-            loop = replace(rhs, body=_move_out(rhs.body, letter, move, "B"))
-            rhs = _Loop(loop, letter).without_early_statements(builder, move)
+            body = _move_out(rhs.body, letter, move, "B")
+            loop = rhs if body is rhs.body else replace(rhs, body=body)
+            made = _Loop(loop, letter).without_early_statements(builder, move)
+            is_changed |= made is not rhs
+            rhs = made
         builder.origin = s.origin
         names[s.name] = builder.add_statement(rhs)
-    return builder.build_program(rename_output(program.output, names))
+    return builder.build_program(rename_output(program.output, names)) if is_changed else program
 
 
 @dataclass(frozen=True)
