@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from differences import check
+import random_lists
+from differences import check, compiled
 
 from jupyter_hvd.tensor import TensorError, tensor
 from jupyter_hvd.tensor.jax.precision import keeping_float64
@@ -272,6 +273,29 @@ GROWING = [*GROWING, rows_of_a_comprehension, extended_by_one, either_of_two, of
 @pytest.mark.parametrize("f", GROWING)
 def test_lists_that_are_arrays_as_long_as_they_become(f):
     check(f, (MORE,))
+
+
+def test_lists_drawn_at_random_are_those_of_python():
+    """What is taken is right; and more than half of it is taken."""
+    taken = drawn = faults = 0
+    for seed in range(80):
+        f = compiled(random_lists.program(seed), f"<lists {seed}>")
+        R = np.random.default_rng(seed)
+        x, k = R.normal(size=5), R.integers(0, 2, 5)
+        try:
+            expected = f(x, k)
+        except (IndexError, ValueError):
+            continue
+        drawn += 1
+        try:
+            found = tensor(f).interpret(x, k)
+        except TensorError as error:
+            faults += "fault of jupyter_hvd" in str(error)
+            continue
+        taken += 1
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert taken > 0.6 * drawn
+    assert not faults
 
 
 def test_only_the_rows_that_are_read_are_carried():

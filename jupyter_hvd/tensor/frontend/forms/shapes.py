@@ -317,6 +317,10 @@ def concatenate(t: Any, arrays: Any, axis: Any = 0) -> Any:
     if axis is None:
         arrays, axis = [ravel(t, t.whole(x)) for x in t.several(arrays)], 0
     parts = [t.once(t.whole(x)) for x in t.several(arrays)]
+    if not parts:
+        raise t.error(
+            "an empty list has no entries", "begin with those that are read: `y = [x[0]]`"
+        )
     dims = list(t.dims(parts[0]))
     (k,) = axes_of(t, axis, len(dims))
     starts, length = [], ZERO

@@ -581,6 +581,8 @@ class Tracer(Selections):
             return len(value)
         if (tuples := tuples_of(value)) is not None:
             value = self.table_of(tuples)
+        if (list_ := self._growing(value)) is not None:
+            list_.is_measured = True
         if isinstance(value, Value) and isinstance(value.type, Array):
             return Index(self, value.type.size)
         raise self.error(f"{kind(value)} has no length", "only arrays have")

@@ -215,6 +215,11 @@ class Integers(Conditions):
             return numbers if offset == ZERO else Add(numbers, self.index_term(offset))
 
         def check(size: Affine, from_end: bool = True) -> None:
+            if self._varies(size):
+                raise self.error(
+                    "an index array reads an array whose size changes in this loop",
+                    "make the array as long as its longest, and fill it: `y = np.zeros(n)`, `y[i] = e`",
+                )
             if relation not in self.counting_up:
                 here = tuple(self.binders), conj(*self.conditions), self.place
                 flags = (

@@ -160,6 +160,7 @@ class Appended(UnreadableValue):
         self.changes: list[Change] = []
         self.value: Value | None = None
         self.indexed = False  # whether a turn reads an entry by its index from the start
+        self.is_measured = False  # whether a turn asks how long it is
         self.chosen: Appended | None = None
         self.axes = 0
         self.lasts: list[State] = []
@@ -287,9 +288,7 @@ class Recurrences(Entries):
         self.at(loop.k)
         so_far, names, values = self.so_far(), loop.names, loop.values
         filled, steps = known.filled, known.steps
-        kinds = known.kinds or [
-            kind_of(value, name in filled) for name, value in zip(names, values, strict=True)
-        ]
+        kinds = known.kinds or [*map(kind_of, values)]
         ranges = list(known.ranges) or [
             value.nature.within if isinstance(value, Value) else None for value in values
         ]
@@ -319,6 +318,9 @@ class Recurrences(Entries):
             range_ and joined_ranges([range_, beyond(range_of(value), index, size)])
             for range_, value in zip(ranges, left, strict=False)
         ]
+        for list_ in filter(_is_appended, left):
+            if list_.is_measured:
+                raise self.error(list_.message, list_.help)
         if fixed := frozenset(filter(None, map(self._read_as_growing, begun, left))):
             again = replace(known, filled=fixed | filled, ranges=())
         elif kept_kinds != kinds:
@@ -531,7 +533,7 @@ class Recurrences(Entries):
 
     def _last_entries(self, list_: Appended) -> Sequence[Any]:
         """The entries of a list that the next turn reads as its last, the very last first."""
-        if not list_.lasts:
+        if not list_.lasts and not list_.indexed:
             return ()
         one_each = not list_.chosen and not any(change.axes for change in list_.changes)
         if not one_each or (list_.indexed and len(list_.changes) > 1):
@@ -820,11 +822,9 @@ def _listed_like(layout: Layout, value: Any) -> Any:
     return Laid(written, layout.form)
 
 
-def kind_of(value: Any, is_array: bool = True) -> Nature:
-    """What is known of a value that a loop carries; a list that is written out and no array is appended to in another way."""
-    is_written = isinstance(value, Value) and value.written is not None and not is_array
-    lists = lists_of(value) if isinstance(value, Value) and not is_written else 0
-    return Nature(lists, numbers_of(value))
+def kind_of(value: Any) -> Nature:
+    """What is known of a value that a loop carries."""
+    return Nature(lists_of(value) if isinstance(value, Value) else 0, numbers_of(value))
 
 
 def kind_of_both(one: Nature, two: Nature) -> Nature:

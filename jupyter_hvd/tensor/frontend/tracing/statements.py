@@ -1235,6 +1235,8 @@ class Statements(Recurrences):
     ) -> Any:
         """`d["a"] = e`, `d["a"][i] += e`."""
         key, *inner = places
+        if isinstance(root, list) and isinstance(key, int) and not -len(root) <= key < len(root):
+            raise self.error(f"entry {key} of a list of {len(root)}")
         old = root.get(key) if isinstance(root, dict) else root[key]
         if inner:
             value = self.store(
