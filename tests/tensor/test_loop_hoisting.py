@@ -80,6 +80,13 @@ def test_what_no_iteration_waits_for_is_computed_for_all_at_once():
     assert sum(len(operands(s.rhs)) > 1 for s in loop.body.statements) == 2
 
 
+def test_no_large_rows_are_stored_for_a_linear_loop():
+    program = program_of(
+        "λ(x:[n]ℝ, v:[m]ℝ). let H = iterate k:n. s := v in ⊞ i:m. s[i] + x[k]·v[i] in H[n]"
+    )
+    assert distribute_loops(program) is program
+
+
 def test_gradients_with_checkpoints_store_no_rows():
     f = tensor(decay)
     arguments = PROGRAMS[0][1]

@@ -2,23 +2,26 @@
 
 What is the same in all iterations is computed once, on condition that there is an iteration, so that no cost is raised
 (`hoist_loop_invariants`). What differs by iteration is computed for all of them at once, and an iteration reads its row: as many
-operations, and fewer kernels in an iteration (`distribute_loops`). These rows are stored, as the values are that a loop keeps for
-its reverse. Loops and array-level functions stay in the loop.
+operations, and fewer kernels in an iteration (`distribute_loops`). These rows are stored, so they are no larger than others that
+the loop reads, or than values that a nonlinear loop stores for its reverse. Loops and array-level functions stay in the loop.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from ..language.affine import Affine
 from ..language.predicates import Predicate, compare, conj
-from ..language.terms import Binders
+from ..language.terms import Binders, in_ranges
 from .builder import Builder
 from .dead_code import drop_unused_statements, replace_body
 from .parallel_loops import vectorize_statement
 from .program import (
     Application,
     Input,
+    Map,
     Part,
     Program,
     Recurrence,
@@ -105,10 +108,24 @@ class _Loop:
         return replace_body(loop, body, {**arguments, **{moved[x]: outside[x] for x in read}})
 
     def _find_moved(self) -> list[str]:
-        """Find the variables that depend on nothing that the loop carries, and are more than views.
+        """Find the variables to move: those that depend on nothing that the loop carries, and are more than views.
 
         Of a read at a computed index, the kernel needs the condition beside the sum.
         """
+        varies = self._find_early()
+        found = [
+            s
+            for s in self.loop.body.statements
+            if varies.get(s.name) is (self.letter == "r")
+            if not (isinstance(s.rhs, Input) or is_view(s.rhs) or is_picking(s.rhs))
+        ]
+        if self.letter == "c":
+            return [s.name for s in found]
+        shapes = self._find_stored_shapes(varies)
+        return [s.name for s in found if any(_shape_of(s.rhs) <= shape for shape in shapes)]
+
+    def _find_early(self) -> dict[str, bool]:
+        """Find the variables that depend on nothing that the loop carries, and whether they differ by iteration."""
         varies: dict[str, bool] = {}
         for s in self.loop.body.statements:
             match s.rhs:
@@ -120,12 +137,20 @@ class _Loop:
                 case rhs if varies.keys() >= {*operands(rhs)}:
                     by_index = self.loop.index in names_in_masks_and_indices(rhs)
                     varies[s.name] = by_index or any(varies[x] for x in operands(rhs))
-        return [
-            s.name
-            for s in self.loop.body.statements
-            if varies.get(s.name) is (self.letter == "r")
-            and not (isinstance(s.rhs, Input) or is_view(s.rhs) or is_picking(s.rhs))
-        ]
+        return varies
+
+    def _find_stored_shapes(self, early: Mapping[str, bool]) -> list[Counter[Affine]]:
+        """Find the sizes of the rows that the loop reads, and of the values that its reverse needs of nonlinear functions."""
+        shapes = [Counter[Affine]()]
+        for s in self.loop.body.statements:
+            is_row = isinstance(s.rhs, Input) and s.rhs.parameter[0] == "r"
+            if is_row or (isinstance(s.rhs, Map) and s.name not in early):
+                shapes.append(_shape_of(s.rhs))
+        return shapes
+
+
+def _shape_of(rhs: Rhs) -> Counter[Affine]:
+    return Counter(in_ranges(rhs.gens))
 
 
 def _read_instead(s: Statement, parameters: Mapping[str, str]) -> Statement:
