@@ -115,15 +115,13 @@ def _reverse(
     checkpoint: Checkpoint,
     **results: bool,
 ) -> Program:
-    """Return the simplified adjoint. Without checkpoints, both loops may store what need not wait for an iteration."""
-    before = of.differentiable if checkpoint else _distribute(of.differentiable)
-    program = adjoint(before, real_parameters(of, wrt), seed, checkpoint=checkpoint, **results)
-    return simplify(program) if checkpoint else _distribute(simplify(program))
-
-
-def _distribute(program: Program) -> Program:
-    made = distribute_loops(program)
-    return program if made is program else simplify(made)
+    """Return the simplified adjoint. Without checkpoints, loops may store rows that need not wait for an iteration."""
+    program = of.differentiable
+    distributed = program if checkpoint else distribute_loops(program)
+    if distributed is not program:
+        program = simplify(distributed)
+    found = adjoint(program, real_parameters(of, wrt), seed, checkpoint=checkpoint, **results)
+    return simplify(found)
 
 
 def pushforward(of: Differentiable, wrt: tuple[str, ...]) -> Derivative:
