@@ -80,8 +80,9 @@ def _simplify_history(rhs: Part, builder: Builder) -> Rhs:
     assert isinstance(loop, Recurrence)
     left = loop.body[flatten_output(loop.body.output)[rhs.place]]
     carried = {s.rhs.parameter for s in loop.body.statements if isinstance(s.rhs, Input)}
-    is_copy = isinstance(left, Input) and left.parameter[0] == "s"
-    if not is_copy or f"s{rhs.place}" in carried or loop.again is not None:
+    if not isinstance(left, Input) or left.parameter[0] != "s":
+        return rhs
+    if f"s{rhs.place}" in carried or loop.again is not None:
         return rhs
     first, *rest = pointwise(rhs.gens)
     p, q = predicates.compare("=", first, 0), predicates.compare("≤", 1, first)
