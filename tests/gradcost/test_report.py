@@ -195,10 +195,6 @@ def test_what_loops_keep_is_what_their_reverse_reads():
     assert sum(heat["h = np.tanh(W @ h + U @ x[t])"]) == sum(row.operations for row in of_line)
     loops = [row for row in rows if "iterate" in row.line.spelling.expression]
     assert all(row in of_line for row in loops), "a loop's lines are those of its body"
-    of_line = [row for row in rows if row.place and "tanh" in row.place.text]
-    assert sum(heat["h = np.tanh(W @ h + U @ x[t])"]) == sum(row.operations for row in of_line)
-    loops = [row for row in rows if "iterate" in row.line.spelling.expression]
-    assert all(row in of_line for row in loops), "a loop's lines are those of its body"
     panel = Panel(about, Cells(InteractiveShell()))
     assert not panel.make_report().advice, "no line of a loop is said to cost nothing"
 
