@@ -50,6 +50,9 @@ class Containers:
                     length = ZERO
                 return replace(container, length=length, items=())
             case [cst.SubscriptElement(slice=cst.Index(value=index))]:
+                if (bounds := self._slice_made(index)) is not None:
+                    length = self._slice_length(*bounds, container.length)
+                    return replace(container, length=length, items=())
                 if container.values:
                     return self._looked_up(container, index) or unknown_scale(node)
                 number = number_of(index)
@@ -67,6 +70,18 @@ class Containers:
                     self._read_or_set(node, index, chosen.value, container.length)
                 return found or Scale(container.value)
         return Scale(container.value)
+
+    def _slice_made(
+        self, index: cst.BaseExpression
+    ) -> tuple[cst.BaseExpression | None, cst.BaseExpression] | None:
+        """The bounds of `slice(i, i + n)`, where an index is one."""
+        made = [value.node for value in self._values.of(index)]
+        match made:
+            case [cst.Call(args=[*lower, cst.Arg(value=upper)]) as call] if (
+                self._walk.qualified(call) == "builtins.slice" and len(lower) < 2
+            ):
+                return (lower[0].value if lower else None), upper
+        return None
 
     def _read_or_set(
         self,

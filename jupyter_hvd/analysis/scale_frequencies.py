@@ -19,6 +19,15 @@ from .values import ValueAnalysis
 _EXHAUSTED = ("StopIteration", "OutOfRangeError")
 #: Exponents of the number of iterations of a loop or comprehension, and of the value of an expression.
 ExponentOf = Callable[[cst.BaseExpression], Exponent]
+#: The comparisons by which a counter has reached its period, by whether the counter is on their left and whether they hold.
+_REACHES = (cst.GreaterThan, cst.GreaterThanEqual)
+_STAYS_BELOW = (cst.LessThan, cst.LessThanEqual)
+_EXCEEDS = {
+    (True, True): _REACHES,
+    (True, False): _STAYS_BELOW,
+    (False, True): _STAYS_BELOW,
+    (False, False): _REACHES,
+}
 
 
 class Frequencies:
@@ -77,10 +86,10 @@ class Frequencies:
                 return self._loops[around]
             case cst.If(test=test, body=body, orelse=orelse):
                 if child is body or child is orelse:
-                    return -self._thinned_by(test, child is body)
+                    return -self._thinned_by(test, child is body, child)
             case cst.IndentedBlock(body=body):
                 left = (test for test in _left_before(body, child))
-                return sum((-self._thinned_by(test, False) for test in left), ZERO)
+                return sum((-self._thinned_by(test, False, around) for test in left), ZERO)
             case cst.BaseComp(for_in=loop) if child is not loop:
                 return self._of_comprehension(loop)
         return ZERO
@@ -93,19 +102,29 @@ class Frequencies:
 
     # Guards
 
-    def _thinned_by(self, test: cst.BaseExpression, holds: bool) -> Exponent:
-        """The exponent of how often a test is evaluated for each time that it holds, or fails: that of p for `step % p == 0`."""
+    def _thinned_by(
+        self, test: cst.BaseExpression, holds: bool, guarded: cst.CSTNode
+    ) -> Exponent:
+        """The exponent of how often a test is evaluated for each time that it holds, or fails: that of p for `step % p == 0`.
+
+        Args:
+            guarded: the block that runs where the test holds, or fails.
+        """
         match test:
             case cst.UnaryOperation(operator=cst.Not(), expression=inner):
-                return self._thinned_by(inner, not holds)
+                return self._thinned_by(inner, not holds, guarded)
             case cst.BooleanOperation(left=left, operator=operator, right=right):
-                found = [self._thinned_by(side, holds) for side in (left, right)]
+                found = [self._thinned_by(side, holds, guarded) for side in (left, right)]
                 # `step % p == 0 or step == last` holds as often as its parts do.
                 if isinstance(operator, cst.And) is holds or ZERO not in found:
                     return next((each for each in found if each != ZERO), ZERO)
             case cst.BinaryOperation(operator=cst.Modulo(), right=period) if not holds:
                 return self._value_of(period)
             case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator, right)]):
+                for counter, period in ((left, right), (right, left)):
+                    exceeds = isinstance(operator, _EXCEEDS[counter is left, holds])
+                    if exceeds and _starts_over(counter, guarded):
+                        return self._value_of(period) - self._increment(counter)
                 among = (cst.Equal, cst.In) if holds else (cst.NotEqual, cst.NotIn)
                 equal = isinstance(operator, among)
                 if not equal:
@@ -115,6 +134,18 @@ class Frequencies:
                 if (self._is_whole(left) or self._is_whole(right)) and not self._is_flag(left):
                     return self._value_of(left)
         return ZERO
+
+    def _increment(self, counter: cst.BaseExpression) -> Exponent:
+        """The exponent of what is added to a counter at a time."""
+        bindings: Sequence[object]
+        match counter:
+            case cst.Name():
+                bindings = self._values.definitions.of(counter)
+            case _:
+                bindings = self._values.attribute_bindings(counter)
+        added = (each.value for each in bindings if isinstance(each, Binding) and each.adds)
+        rows = [value for value in added if number_of(value) is None]
+        return self._value_of(rows[0]) if rows else ZERO
 
     def _is_flag(self, tested: cst.BaseExpression) -> bool:
         """Whether a name is never more than one of some constants, `stop = 1`, so that it counts nothing."""
@@ -262,6 +293,21 @@ class Frequencies:
             if isinstance(around, cst.If | cst.For | cst.While | cst.Try | Function):
                 return False
         return False
+
+
+def _starts_over(counter: cst.BaseExpression, block: cst.CSTNode) -> bool:
+    """Whether a block sets a counter back: `wait = 0`, `wait -= patience`."""
+    if not isinstance(counter, cst.Name | cst.Attribute):
+        return False
+    for node in nodes_in(block):
+        match node:
+            case cst.Assign(targets=targets, value=value) if number_of(value) in (0, 1):
+                if any(each.target.deep_equals(counter) for each in targets):
+                    return True
+            case cst.AugAssign(target=target, operator=cst.SubtractAssign()):
+                if target.deep_equals(counter):
+                    return True
+    return False
 
 
 def _left_before(body: Sequence[cst.CSTNode], child: cst.CSTNode) -> Iterator[cst.BaseExpression]:

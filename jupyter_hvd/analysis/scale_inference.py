@@ -361,7 +361,8 @@ class ScaleInference:
             return self.join([self.scale(value) for value in returned], node)
         if node.attr.value == "shape":
             length = self.scale(node.value).length
-            return Scale(ZERO, items=(Scale(length),)) if length is not None else Scale(ZERO)
+            rows = Scale(length) if length is not None else self.outside(node)
+            return Scale(ZERO, items=(rows,))
         return self.outside(node)
 
     def outside(self, node: cst.BaseExpression) -> Scale:
