@@ -114,6 +114,25 @@ class Module:
             yield parent
             parent = self.parent(parent)
 
+    def is_set(self, node: cst.CSTNode) -> bool:
+        """Whether a statement sets an expression: `x.n = 1`, `x.n += 1`, `a, x.n = 1, 2`, `for x.n in data`."""
+        child, around = node, self.parent(node)
+        while isinstance(around, cst.Element | cst.StarredElement | cst.Tuple | cst.List):
+            child, around = around, self.parent(around)
+        match around:
+            case cst.AssignTarget():
+                return True
+            case (
+                cst.AnnAssign(target=target)
+                | cst.AugAssign(target=target)
+                | cst.For(target=target)
+                | cst.CompFor(target=target)
+            ):
+                return target is child
+            case cst.AsName(name=name) | cst.Del(target=name):
+                return name is child
+        return False
+
     def owner(self, param: cst.Param) -> Function | None:
         """The function or lambda that has this parameter."""
         for ancestor in self.ancestors(param):

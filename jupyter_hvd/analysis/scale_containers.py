@@ -114,7 +114,7 @@ class Containers:
         self._walk.found.agreements.append(agreement)
 
     def _is_set(self, node: cst.Subscript) -> bool:
-        return isinstance(self._module.parent(node), cst.AssignTarget | cst.AugAssign)
+        return self._module.is_set(node)
 
     def _slice_length(
         self,

@@ -215,6 +215,7 @@ class Found:
         rows_of_steps: sizes of batches that no edit multiplies, times counts.
         sizes: sizes of batches as they were written, before another edit multiplies them.
         uncalled: functions with counts or factors in them which nothing is seen to call.
+        asked: parameters of what makes a schedule, which is asked for the steps of one process.
     """
 
     facts: list[Equation] = field(default_factory=list)
@@ -241,6 +242,7 @@ class Found:
     loops: list[tuple[cst.Call, list[Exponent]]] = field(default_factory=list)
     counts: list[tuple[Unknown, bool]] = field(default_factory=list)
     assignments: list[Assignment] = field(default_factory=list)
+    asked: set[Unknown] = field(default_factory=set)
 
 
 def unknown_scale(node: cst.CSTNode) -> Scale:

@@ -125,9 +125,12 @@ class Operators:
         if self._is_in_slice(place):
             return exponents[0]
         for one, other in (exponents, exponents[::-1]):
-            node = left if one is exponents[0] else right
+            node, beside = (left, right) if one is exponents[0] else (right, left)
             if number_of(node) is not None and not self._is_scaled(node):
                 return other
+            if kind == "sum" and number_of(node) in (1, -1) and _is_ratio(beside):
+                reason = "adds a ratio to 1"
+                self._walk.found.facts.append(Equation(one, ZERO, place, reason))
         result = exponent_of(Unknown(place, "result"))
         whole = (
             kind == "sum" and self._walk.whole.is_whole(left) and self._walk.whole.is_whole(right)
@@ -158,3 +161,13 @@ class Operators:
             is_string_literal(left) or is_string_literal(right)
         ):
             self.agree("comparison", node, left, right)
+
+
+def _is_ratio(node: cst.BaseExpression) -> bool:
+    """Whether an expression is a quotient, or a multiple of one: `done / total`, `0.5 * done / total`."""
+    match node:
+        case cst.BinaryOperation(operator=cst.Divide()):
+            return True
+        case cst.BinaryOperation(left=left, operator=cst.Multiply(), right=right):
+            return _is_ratio(left) or _is_ratio(right)
+    return False

@@ -157,6 +157,8 @@ class ProgramCalls:
         if entry is not None and entry.takes_batch and place == 0:
             self._given[param] = found = Scale(value, ONE, is_record=True)
             return found
+        if self._is_asked(function):
+            self._walk.found.asked.update(value.terms)
         passed = self._passed(function, param)
         sized: list[Scale] = []
         for argument_ in passed:
@@ -172,6 +174,17 @@ class ProgramCalls:
                 length = exponent_of(unknown)
             self._given[param] = found = replace(sized[0], value=value, length=length)
         return found
+
+    def _is_asked(self, function: Function) -> bool:
+        """Whether a function makes an object that is asked for the steps of one process, as a schedule is."""
+        owner = self._module.class_of(function)
+        if owner is None or not isinstance(function, cst.FunctionDef):
+            return False
+        if function.name.value != "__init__":
+            return False
+        called = next(self._values.classes.methods(owner, "__call__"), None)
+        entry = self._walk.frequencies.entry_point(called) if called is not None else None
+        return entry is not None and entry.frequency is None
 
     def _passed(self, function: Function, param: cst.Param) -> list[cst.BaseExpression]:
         """The arguments for a parameter; if training runs in the function, only of calls that train."""

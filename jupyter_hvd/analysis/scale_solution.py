@@ -87,7 +87,10 @@ def solve(found: Found, conflicted: frozenset[Unknown]) -> Solved:
     for constant in ranked:
         if constant.rank < Rank.UNSEEN:
             solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
-    _add_flows(solution, open_flows, clashing)
+    for equation in open_flows:
+        if _only(equation.left) in found.asked:
+            _fix_factor_of_steps(solution, equation.right, equation.left, written)
+        _add_flows(solution, [equation], clashing)
     in_ratios = {constant.unknown for constant in ranked if constant.rank == Rank.IN_RATIO}
     sinks = [*rows]
     waiting = list(found.sinks)
@@ -97,6 +100,8 @@ def solve(found: Found, conflicted: frozenset[Unknown]) -> Solved:
             if directly and not _is_direct(solution, sink, in_ratios):
                 later.append(sink)
                 continue
+            if not directly:
+                _fix_factor_of_steps(solution, sink.actual, sink.expected, written)
             if not solution.add(Equation(sink.actual, sink.expected, sink.node, sink.reason)):
                 difference = solution.resolve(sink.expected - sink.actual)
                 sinks.append((sink, difference.constant))
@@ -117,7 +122,8 @@ def solve(found: Found, conflicted: frozenset[Unknown]) -> Solved:
 
 
 def _hand_on(solution: Solution, found: Found, clashing: set[Unknown]) -> list[Equation]:
-    """Let values be handed on; gives the arguments of unknown exponents for parameters that are given several.
+    """Let values be handed on; gives the arguments of unknown exponents for parameters that are given several, and those for
+    parameters of which their function tells the unit.
 
     Args:
         clashing: unknowns that get contradictory values, to which those are added that do so here.
@@ -127,9 +133,11 @@ def _hand_on(solution: Solution, found: Found, clashing: set[Unknown]) -> list[E
     for equation in flows:
         if equation.reason == PASSES:
             given[_only(equation.left)].add(solution.resolve(equation.right).key)
+    asked = [e for e in flows if _only(e.left) in found.asked and e.reason == PASSES]
     several = [e for e in flows if len(given[_only(e.left)]) > 1 and e.reason == PASSES]
-    _add_flows(solution, (e for e in flows if e not in several), clashing)
-    known = [e for e in several if solution.resolve(e.right).is_known]
+    _add_flows(solution, (e for e in flows if e not in (*several, *asked)), clashing)
+    several = [*(e for e in several if e not in asked), *asked]
+    known = [e for e in several if e not in asked and solution.resolve(e.right).is_known]
     _add_flows(solution, known, clashing)
     return [e for e in several if e not in known]
 
@@ -142,8 +150,10 @@ def _add_flows(solution: Solution, flows: Iterable[Equation], clashing: set[Unkn
 
 
 def _fix_rows(solution: Solution, found: Found) -> None:
-    """Take what unknown functions give, and the size of a batch divides, for a number of rows of the data: `len(x) // batch`."""
-    opaque = {each.unknown for each in found.opaque}
+    """Take what is written, or what unknown functions give, for a number of rows of the data where the size of a batch divides
+    it: `len(x) // batch`, `rows // batch`.
+    """
+    opaque = {each.unknown for each in (*found.opaque, *found.constants)}
     for dividend, divisor, node in found.quotients:
         if solution.resolve(divisor) == ONE:
             rows = solution.resolve(dividend)
@@ -274,6 +284,20 @@ def _agree(
                 result = Exponent(power)
         solution.add(Equation(agreement.result, result, agreement.place, _reason(agreement)))
     return operands, disagreeing
+
+
+def _fix_factor_of_steps(
+    solution: Solution, actual: Exponent, expected: Exponent, written: Collection[Unknown]
+) -> None:
+    """Leave a constant as it is by which steps are multiplied, such as a number of epochs: what takes the product converts it.
+
+    Other uses of the constant would be scaled, too.
+    """
+    actual, expected = solution.resolve(actual), solution.resolve(expected)
+    unknown = _only(actual - Exponent(actual.constant))
+    if unknown in written and expected.is_known and expected.constant > actual.constant:
+        if actual.constant < 0:
+            solution.add(Equation(exponent_of(unknown), ZERO, unknown.node))
 
 
 def _reason(agreement: Agreement) -> str:

@@ -63,6 +63,25 @@ class BatchSizes:
         """Whether what a step is given has as many rows as a batch that grows, as noise may."""
         return not set(self.numbers).isdisjoint(self._loops.behind(step))
 
+    def has_grown(self, dataset: cst.BaseExpression) -> bool:
+        """Whether the batches of a dataset grow with those of training, as one size is multiplied where it is defined."""
+        sizes = [*self._sizes_given(dataset)] if self._pipelines.of(dataset) else []
+        return any(size in self._multiplied for size in sizes)
+
+    def gives_rows(self, call: cst.Call) -> bool:
+        """Whether the receiver of a dataset's method gives rows, of which the methods that follow make batches."""
+        assert isinstance(call.func, cst.Attribute)
+        before = self._pipelines.of(call.func.value)
+        batching = (*tf_api.BATCHING_METHODS, tf_api.BUCKETING)
+        if not before or any(method(step) in batching for p in before for step in p.steps):
+            return False
+        node: cst.CSTNode | None = call
+        while isinstance(node, cst.Call | cst.Attribute):
+            if isinstance(node, cst.Attribute) and node.attr.value in batching:
+                return True
+            node = self.module.parent(node)
+        return False
+
     @cached_property
     def missing(self) -> list[MissingSize]:
         """The calls that take a batch size, and are given none, each once."""
@@ -71,7 +90,9 @@ class BatchSizes:
 
     @cached_property
     def counts(self) -> list[cst.BaseExpression]:
-        return list(dict.fromkeys(c for batches in self.trainings for c in batches.counts))
+        """The numbers of batches that loops go through, and that no size which is multiplied divides."""
+        counts = dict.fromkeys(c for batches in self.trainings for c in batches.counts)
+        return [count for count in counts if not self.follow(count)]
 
     @cached_property
     def joined(self) -> list[cst.BaseExpression]:
@@ -259,8 +280,7 @@ class BatchSizes:
         found: dict[str, list[cst.Attribute | cst.Subscript]] = {}
         for node in self.module.nodes():
             if isinstance(node, (cst.Attribute, cst.Subscript)) and (name := self._member(node)):
-                parent = self.module.parent(node)
-                if not isinstance(parent, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign)):
+                if not self.module.is_set(node):
                     found.setdefault(name, []).append(node)
         return found
 

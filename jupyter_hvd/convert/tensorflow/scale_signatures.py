@@ -84,6 +84,8 @@ _OF_DATASETS: dict[str, str] = {
         "-> [l]",
     ),
 }
+#: Of these, those that count rows of the data, where no method has made batches of them yet.
+_COUNTING_ROWS = {"take": "count: 0 -> [0]", "skip": "count: 0 -> [l]"}
 _FOREVER = "-> [u]"
 #: The numbers of steps that optimizers take, by keyword alone.
 _OPTIMIZER = (
@@ -176,12 +178,17 @@ class TensorFlowScale:
     def _of_method(self, values: ValueAnalysis, call: cst.Call) -> str | None:
         name = method(call)
         if call in self._fits:
+            evaluated = fit_argument(call, "validation_data")
+            if evaluated is not None and self._sizes.has_grown(evaluated.value):
+                return _FIT.replace("validation_steps: _", "validation_steps: -1")
             return _FIT if name == "fit" else _FIT_GENERATOR
         if not isinstance(call.func, cst.Attribute):
             return self._of_object(values, call)
         if values.may_be(call.func.value, Role.DATASET):
             if name == "repeat" and not call.args:
                 return _FOREVER
+            if name in _COUNTING_ROWS and self._sizes.gives_rows(call):
+                return _COUNTING_ROWS[name]
             return _OF_DATASETS.get(name)
         if name in _SAVING:
             return _ANY

@@ -269,10 +269,16 @@ class TrainingBatches:
             yield replace(found, whole=found.whole or call) if is_whole else found
 
     def _sizes_asked_for(self, step: cst.Call) -> Iterator[cst.BaseExpression]:
-        """The batch sizes, by their names, that a step's loop passes to what gives it rows: `data.next_batch(batch_size)`."""
+        """The batch sizes, by their names, that a step's loop passes to what gives it rows: `data.next_batch(batch_size)`,
+        `rng.normal(size=(batch_size, 4))`.
+        """
         loop = self.module.enclosing(step, (cst.For, cst.While))
         for node in self._loops.behind(step) if loop is not None else ():
             if not isinstance(node, cst.Call) or loop not in {*self.module.ancestors(node)}:
+                continue
+            if method(node) in _NOISE:
+                names = ((rows, self.module.text(rows)) for rows in shapes_given(node))
+                yield from (rows for rows, name in names if _NAMED_SIZE.search(name))
                 continue
             if self.values.kinds(node) != {Kind.UNKNOWN}:
                 continue
