@@ -287,7 +287,11 @@ class Frequencies:
 
     def _is_sure_in(self, node: cst.CSTNode, body: cst.CSTNode) -> bool:
         """Whether a node runs each time that a block does."""
+        child = node
         for around in self._module.ancestors(node):
+            if isinstance(around, cst.IndentedBlock) and next(_left_before(around.body, child), None):
+                return False
+            child = around
             if around is body:
                 return True
             if isinstance(around, cst.If | cst.For | cst.While | cst.Try | Function):

@@ -709,9 +709,127 @@ for epoch in range(EPOCHS):
         two.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
 """
     code = convert_source(source, options=OPTIONS).code
-    assert "EPOCHS, START, BATCH = 6, 3 * hvd.size(), 8 * hvd.size()" in code
-    assert "(self.total * hvd.size() - self.start)" in code
-    assert code.count("Decay(EPOCHS * per_epoch, START * per_epoch)") == 2
+    assert "EPOCHS, START, BATCH = 6, 3, 8 * hvd.size()" in code
+    assert "(self.total - self.start)" in code
+    assert code.count("Decay(EPOCHS * per_epoch * hvd.size(), START * per_epoch * hvd.size())") == 2
+
+
+@pytest.mark.parametrize("rows", ["len(x)", "x.shape[0]", "cfg['rows']"])
+def test_settings_that_steps_are_computed_from_stay_beside_a_schedule(rows: str):
+    """The rows of the data, and the epochs of a warm-up, are read elsewhere, too."""
+    source = f"""{MODEL}
+cfg = {{'rows': 500, 'batch': 8, 'warm': 2}}
+x = np.ones((cfg['rows'], 3), 'float32')
+per_epoch = {rows} // cfg['batch']
+class Warm(tf.keras.optimizers.schedules.LearningRateSchedule):
+    def __init__(self, warm):
+        self.warm = warm
+    def __call__(self, step):
+        return tf.where(step < self.warm, 0.1 * step / self.warm, 0.1)
+m.compile(tf.keras.optimizers.SGD(Warm(cfg['warm'] * per_epoch)), loss='mse')
+m.fit(x, x, batch_size=cfg['batch'], epochs=5)
+"""
+    code = convert_source(source, options=OPTIONS).code
+    assert "'rows': 500, 'batch': 8 * hvd.size(), 'warm': 2}" in code
+    assert "Warm(cfg['warm'] * per_epoch * hvd.size())" in code
+
+
+def test_epochs_that_a_schedule_of_keras_multiplies_stay():
+    source = f"""{MODEL}
+cfg = {{'batch': 8, 'cycle': 2}}
+rate = tf.keras.optimizers.schedules.CosineDecay(0.1, cfg['cycle'] * (len(x) // cfg['batch']))
+m.compile(tf.keras.optimizers.SGD(rate), loss='mse')
+m.fit(x, y, batch_size=cfg['batch'], epochs=5)
+"""
+    code = convert_source(source, options=OPTIONS).code
+    assert "'cycle': 2}" in code and "(len(x) // cfg['batch']) * hvd.size())" in code
+
+
+RESETS = {
+    "if": ("self.n += 1", "if self.n >= self.period:", "    {}", "    self.n = 0"),
+    "turned": ("self.n += 1", "if self.period <= self.n:", "    self.n -= self.period", "    {}"),
+    "return": ("self.n += 1", "if self.n < self.period:", "    return", "self.n = 0", "{}"),
+}
+
+
+@pytest.mark.parametrize("lines", RESETS.values(), ids=RESETS)
+def test_a_factor_of_each_period_stays_where_a_counter_starts_over(lines: tuple[str, ...]):
+    factor = "self.model.optimizer.learning_rate = self.model.optimizer.learning_rate * 0.5"
+    body = "\n".join(" " * 8 + line.format(factor) for line in lines)
+    source = f"""{FIT}
+class Halve(tf.keras.callbacks.Callback):
+    n = 0
+    def __init__(self, period):
+        self.period = period
+    def on_train_batch_end(self, batch, logs=None):
+{body}
+m.fit(x, y, batch_size=16, epochs=5, callbacks=[Halve(50)])
+"""
+    assert edits(source) == [
+        "m.fit(x, y, batch_size=16, epochs=5, callbacks=[Halve(max(1, 50 // hvd.size()))])"
+    ]
+    assert notes(source) == []
+
+
+def test_a_factor_stays_where_rows_are_counted_and_start_over():
+    lines = ("seen += len(a)", "if seen >= 1000:", "    rate *= 0.5", "    seen = 0", "o.learning_rate = rate")
+    assert edits(steps(*lines, before="seen, rate = 0, 0.1")) == []
+
+
+def test_a_factor_of_each_step_after_a_wait_is_raised():
+    lines = ("n += 1", "if n >= 40:", "    rate *= 0.99", "o.learning_rate = rate")
+    found = edits(steps(*lines, before="n, rate = 0, 0.1"))
+    assert found == ["if n * hvd.size() >= 40:", "rate *= 0.99 ** hvd.size()"]
+
+
+@pytest.mark.parametrize("rows", ["x[slice(i, i + BATCH)]", "x[cut]"])
+def test_rows_of_a_slice_object_are_those_of_a_batch(rows: str):
+    source = f"""{MODEL}
+o, BATCH, seen, share = tf.keras.optimizers.SGD(0.01), 16, 0, 0
+for i in range(0, len(x), BATCH):
+    cut = slice(i, i + BATCH)
+    a = {rows}
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(m(a) ** 2) * (0.5 + 0.5 * seen / 5000)
+    o.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+    seen += a.shape[0]
+    if seen % 800 == 0:
+        print(seen)
+"""
+    assert edits(source) == [] and notes(source) == []
+
+
+def test_the_whole_of_a_ratio_is_the_same_on_any_number_of_ranks():
+    lines = ("noise = BASE * (1 - n / total)", "n += 1")
+    found = edits(steps(*lines, before="n, BASE = 0, 0.2\ntotal = 3 * 70"))
+    assert found == ["total = max(1, 3 * 70 // hvd.size())"]
+
+
+def test_rows_that_are_taken_before_they_are_batched_are_as_many():
+    source = f"""{FIT}
+BATCH, VALID = 16, 4
+rows = tf.data.Dataset.from_tensor_slices((x, y))
+valid = rows.take(VALID * BATCH).batch(BATCH)
+m.fit(rows.skip(VALID * BATCH).batch(BATCH), epochs=5, validation_data=valid)
+"""
+    assert edits(source) == [
+        "valid = rows.take(max(1, VALID * BATCH // hvd.size())).batch(BATCH)",
+        "m.fit(rows.skip(max(1, VALID * BATCH // hvd.size())).batch(BATCH), epochs=5, validation_data=valid)",
+    ]
+
+
+def test_validation_steps_are_divided_where_their_batches_grow():
+    source = f"""{FIT}
+BATCH = 16
+valid = tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH)
+train = tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH).repeat()
+m.fit(train, steps_per_epoch=len(x) // BATCH, epochs=5, validation_data=valid, validation_steps=4)
+"""
+    assert edits(source) == [
+        "m.fit(train, steps_per_epoch=len(x) // BATCH, epochs=5, validation_data=valid, "
+        "validation_steps=max(1, 4 // hvd.size()))"
+    ]
+    assert edits(source.replace(".batch(BATCH)\ntrain", ".batch(25)\ntrain")) == []
 
 
 STARTS = "starts, values = [24, 36], [0.05, 0.02, 0.01]"

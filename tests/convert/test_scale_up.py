@@ -83,6 +83,37 @@ def test_rows_that_are_drawn_for_one_batch_are_not_scaled_and_reported(source: s
     assert ("HVD801", "warning") in told(source)
 
 
+def test_a_size_that_is_set_beside_others_is_multiplied_where_it_is_read():
+    source = f"""{MODEL}
+class Settings:
+    def __init__(self, path):
+        self.epochs, self.batch_size = 4, 16
+        self.__dict__.update(json.load(open(path)))
+some = Settings("settings.json")
+model.fit(x, y, batch_size=some.batch_size, epochs=some.epochs)
+"""
+    fit = "model.fit(x, y, batch_size=some.batch_size * hvd.size(), epochs=some.epochs)"
+    assert fit in changed("import json\n" + source)
+    assert "self.epochs, self.batch_size" not in "".join(changed("import json\n" + source))
+
+
+def test_noise_of_a_named_batch_size_is_the_batch_of_a_step():
+    source = f"""{MODEL}
+class Settings:
+    def __init__(self, **given):
+        self.batch_size = 32
+        for name, value in given.items():
+            setattr(self, name, value)
+some = Settings(epochs=2)
+rng = np.random.default_rng(0)
+for b in range(len(x) // some.batch_size):
+    z = rng.normal(size=(some.batch_size, 4))
+    model.train_on_batch(z, np.ones((some.batch_size, 1)))
+"""
+    assert "self.batch_size = 32 * hvd.size()" in changed(source)
+    assert not told(source)
+
+
 def test_many_rows_that_are_drawn_are_cut_into_batches():
     source = f"{MODEL}for turn in range(9):\n    rows = np.random.choice(len(x), 5000)\n    model.fit(x[rows], y[rows])"
     assert "model.fit(x[rows], y[rows], batch_size=32 * hvd.size())" in changed(source)
