@@ -102,9 +102,7 @@ class Frequencies:
 
     # Guards
 
-    def _thinned_by(
-        self, test: cst.BaseExpression, holds: bool, guarded: cst.CSTNode
-    ) -> Exponent:
+    def _thinned_by(self, test: cst.BaseExpression, holds: bool, guarded: cst.CSTNode) -> Exponent:
         """The exponent of how often a test is evaluated for each time that it holds, or fails: that of p for `step % p == 0`.
 
         Args:
@@ -289,7 +287,9 @@ class Frequencies:
         """Whether a node runs each time that a block does."""
         child = node
         for around in self._module.ancestors(node):
-            if isinstance(around, cst.IndentedBlock) and next(_left_before(around.body, child), None):
+            if isinstance(around, cst.IndentedBlock) and next(
+                _left_before(around.body, child), None
+            ):
                 return False
             child = around
             if around is body:

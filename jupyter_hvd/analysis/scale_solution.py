@@ -295,9 +295,9 @@ def _fix_factor_of_steps(
     """
     actual, expected = solution.resolve(actual), solution.resolve(expected)
     unknown = _only(actual - Exponent(actual.constant))
-    if unknown in written and expected.is_known and expected.constant > actual.constant:
-        if actual.constant < 0:
-            solution.add(Equation(exponent_of(unknown), ZERO, unknown.node))
+    is_multiplied = expected.is_known and actual.constant < min(0, expected.constant)
+    if unknown is not None and unknown.node is not None and unknown in written and is_multiplied:
+        solution.add(Equation(exponent_of(unknown), ZERO, unknown.node))
 
 
 def _reason(agreement: Agreement) -> str:

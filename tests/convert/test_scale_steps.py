@@ -742,7 +742,8 @@ m.compile(tf.keras.optimizers.SGD(rate), loss='mse')
 m.fit(x, y, batch_size=cfg['batch'], epochs=5)
 """
     code = convert_source(source, options=OPTIONS).code
-    assert "'cycle': 2}" in code and "(len(x) // cfg['batch']) * hvd.size())" in code
+    assert "'cycle': 2}" in code
+    assert "(len(x) // cfg['batch']) * hvd.size())" in code
 
 
 RESETS = {
@@ -772,7 +773,13 @@ m.fit(x, y, batch_size=16, epochs=5, callbacks=[Halve(50)])
 
 
 def test_a_factor_stays_where_rows_are_counted_and_start_over():
-    lines = ("seen += len(a)", "if seen >= 1000:", "    rate *= 0.5", "    seen = 0", "o.learning_rate = rate")
+    lines = (
+        "seen += len(a)",
+        "if seen >= 1000:",
+        "    rate *= 0.5",
+        "    seen = 0",
+        "o.learning_rate = rate",
+    )
     assert edits(steps(*lines, before="seen, rate = 0, 0.1")) == []
 
 
@@ -796,7 +803,8 @@ for i in range(0, len(x), BATCH):
     if seen % 800 == 0:
         print(seen)
 """
-    assert edits(source) == [] and notes(source) == []
+    assert edits(source) == []
+    assert notes(source) == []
 
 
 def test_the_whole_of_a_ratio_is_the_same_on_any_number_of_ranks():

@@ -279,9 +279,10 @@ class BatchSizes:
         """Where attributes and entries are read, by their names."""
         found: dict[str, list[cst.Attribute | cst.Subscript]] = {}
         for node in self.module.nodes():
-            if isinstance(node, (cst.Attribute, cst.Subscript)) and (name := self._member(node)):
-                if not self.module.is_set(node):
-                    found.setdefault(name, []).append(node)
+            if not isinstance(node, (cst.Attribute, cst.Subscript)) or self.module.is_set(node):
+                continue
+            if name := self._member(node):
+                found.setdefault(name, []).append(node)
         return found
 
     def _member(self, node: cst.Attribute | cst.Subscript) -> str:
