@@ -1,4 +1,4 @@
-# expect:
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803 HVD804
 """a callback that counts up to a period and starts over, and validation on batches that are taken from the data"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect:
+# expect: HVD101 HVD301 HVD601 HVD701 HVD801 HVD803 HVD804
 """a schedule of the program's own from settings, rows of slice objects, and a weight of the loss by the rows seen"""
 
 import numpy as np
