@@ -135,11 +135,11 @@ class Frequencies:
 
     def _increment(self, counter: cst.BaseExpression) -> Exponent:
         """The exponent of what is added to a counter at a time."""
-        bindings: Sequence[object]
+        bindings: Sequence[object] = ()
         match counter:
             case cst.Name():
                 bindings = self._values.definitions.of(counter)
-            case _:
+            case cst.Attribute():
                 bindings = self._values.attribute_bindings(counter)
         added = (each.value for each in bindings if isinstance(each, Binding) and each.adds)
         rows = [value for value in added if number_of(value) is None]

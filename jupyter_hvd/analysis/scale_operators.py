@@ -129,7 +129,7 @@ class Operators:
             if number_of(node) is not None and not self._is_scaled(node):
                 return other
             if kind == "sum" and number_of(node) in (1, -1) and _is_ratio(beside):
-                reason = "adds a ratio to 1"
+                reason = "adds it to another number"
                 self._walk.found.facts.append(Equation(one, ZERO, place, reason))
         result = exponent_of(Unknown(place, "result"))
         whole = (

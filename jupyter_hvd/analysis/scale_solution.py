@@ -153,11 +153,11 @@ def _fix_rows(solution: Solution, found: Found) -> None:
     """Take what is written, or what unknown functions give, for a number of rows of the data where the size of a batch divides
     it: `len(x) // batch`, `rows // batch`.
     """
-    opaque = {each.unknown for each in (*found.opaque, *found.constants)}
+    counts = {each.unknown for each in found.opaque} | {each.unknown for each in found.constants}
     for dividend, divisor, node in found.quotients:
         if solution.resolve(divisor) == ONE:
             rows = solution.resolve(dividend)
-            if _only(rows) in opaque:
+            if _only(rows) in counts:
                 solution.add(Equation(rows, ZERO, node, "counts rows of the data"))
 
 
@@ -295,7 +295,7 @@ def _fix_factor_of_steps(
     """
     actual, expected = solution.resolve(actual), solution.resolve(expected)
     unknown = _only(actual - Exponent(actual.constant))
-    is_multiplied = expected.is_known and actual.constant < min(0, expected.constant)
+    is_multiplied = expected.is_known and actual.constant < min(ZERO.constant, expected.constant)
     if unknown is not None and unknown.node is not None and unknown in written and is_multiplied:
         solution.add(Equation(exponent_of(unknown), ZERO, unknown.node))
 

@@ -5,9 +5,9 @@ import numpy as np
 import tensorflow as tf
 
 rng = np.random.RandomState(0)
-x = rng.normal(size=(320, 6)).astype("float32")
+x = rng.normal(size=(96, 6)).astype("float32")
 y = (x @ rng.normal(size=(6, 1)) > 0).astype("float32")
-settings = {"batch": 16, "epochs": 3, "valid_batches": 4}
+settings = {"batch": 16, "epochs": 2, "valid_batches": 2}
 rows = tf.data.Dataset.from_tensor_slices((x, y))
 valid = rows.take(settings["valid_batches"] * settings["batch"]).batch(settings["batch"])
 train = rows.skip(settings["valid_batches"] * settings["batch"]).batch(settings["batch"])
@@ -32,5 +32,5 @@ model.fit(
     epochs=settings["epochs"],
     validation_data=valid,
     validation_steps=settings["valid_batches"],
-    callbacks=[Halve(12)],
+    callbacks=[Halve(4)],
 )

@@ -4,7 +4,7 @@
 import numpy as np
 import tensorflow as tf
 
-settings = {"rows": 320, "batch": 16, "epochs": 3, "warm_epochs": 1}
+settings = {"rows": 64, "batch": 16, "epochs": 2, "warm_epochs": 1}
 rng = np.random.RandomState(0)
 x = rng.normal(size=(settings["rows"], 6)).astype("float32")
 y = (x @ rng.normal(size=(6, 1))).astype("float32")
@@ -43,5 +43,5 @@ for epoch in range(settings["epochs"]):
     for start in range(0, settings["rows"], settings["batch"]):
         part = slice(start, start + settings["batch"])
         loss = trainer.step(x[part], y[part])
-        if trainer.seen % 160 == 0:
+        if trainer.seen % 32 == 0:
             print(f"{trainer.seen} rows: loss {loss:.4f}")
