@@ -8,19 +8,19 @@ from contextlib import suppress
 from .base import JOB_VARIABLE
 
 
-def processes_of(job: str) -> list[int]:
+def processes_of(job: str, variable: str = JOB_VARIABLE) -> list[int]:
     """The ids of the processes whose environment names a job, this one left out."""
     import psutil
 
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
-            if process.pid != os.getpid() and process.environ().get(JOB_VARIABLE) == job:
+            if process.pid != os.getpid() and process.environ().get(variable) == job:
                 found.append(process.pid)
     return found
 
 
-def end_processes(job: str, grace: float = 3.0) -> None:
+def end_processes(job: str, grace: float = 3.0, variable: str = JOB_VARIABLE) -> None:
     """Terminate what is left of a job, and kill what does not go within `grace` seconds.
 
     What they start meanwhile is found in the next round.
@@ -29,7 +29,7 @@ def end_processes(job: str, grace: float = 3.0) -> None:
 
     for _ in range(3):
         left = []
-        for pid in processes_of(job):
+        for pid in processes_of(job, variable):
             with suppress(psutil.Error):
                 process = psutil.Process(pid)
                 process.terminate()
