@@ -53,24 +53,24 @@ def _same_steps(steps: Sequence[Any], *_: Any) -> tuple[Any, ...]:
 
 #: Each pass, and what stands in for it: the module, the name, the function.
 PASSES: Mapping[str, tuple[tuple[Any, str, Callable[..., Any]], ...]] = {
-    "row_by_row": ((lower, "row_by_row", _same_steps),),
+    "row_by_row": ((lower, "block_row_sums", _same_steps),),
     "windows": (
         (strategy, "_as_correlation", lambda _: None),
         (strategy, "_long_window", lambda _: None),
     ),
     "boxed": ((strategy, "_box_windows", lambda _: None),),
-    "conditions": ((fusion, "asked_once", lambda steps, _: [*steps]),),
-    "columns": ((lower, "by_columns", _same_steps),),
+    "conditions": ((fusion, "simplify_conditions", lambda steps, _: [*steps]),),
+    "columns": ((lower, "split_columns", _same_steps),),
     "blocked": ((lower, "block_steps", _same_steps),),
-    "part_by_part": ((lower, "part_by_part", _same_steps),),
+    "part_by_part": ((lower, "mark_parted_sums", _same_steps),),
     "barriers": ((lower, "fusion_barriers", lambda _: frozenset()),),
-    "slopes": ((lower, "by_value", _same_steps),),
-    "both_ways": ((lower, "read_both_ways", lambda _: frozenset()),),
+    "slopes": ((lower, "share_slopes", _same_steps),),
+    "both_ways": ((lower, "find_transposed_reads", lambda _: frozenset()),),
     "recomputed": ((plan, "find_recomputed", lambda *_: dataflow.Remade((), frozenset())),),
-    "margins": ((plan, "read_margins", lambda *_: {}),),
-    "scaled_before": ((fusion, "_scaled_before", lambda steps, _: [*steps]),),
-    "as_read": ((fusion, "_as_read", lambda steps, _: ([*steps], {})),),
-    "repetition": ((fusion, "_without_repetition", lambda steps, *_: ([*steps], {})),),
+    "margins": ((plan, "find_read_margins", lambda *_: {}),),
+    "scaled_before": ((fusion, "_scale_early", lambda steps, _: [*steps]),),
+    "as_read": ((fusion, "_reorder_as_read", lambda steps, _: ([*steps], {})),),
+    "repetition": ((fusion, "_drop_repeated_dimensions", lambda steps, *_: ([*steps], {})),),
     "flat_sums": ((fusion, "_flatten_sums", lambda steps, *_: [*steps]),),
 }
 

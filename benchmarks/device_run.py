@@ -88,14 +88,14 @@ def _cost(executable: Any) -> dict[str, float]:
 def _all_kernels(candidates: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The kernels that a call could choose, by name, that of the model first; and what is known of each."""
     from jupyter_hvd.tensor import TensorError
-    from jupyter_hvd.tensor.jax.tuning import distinct
+    from jupyter_hvd.tensor.jax.tuning import drop_equal_plans
     from jupyter_hvd.tensor.lowering.choices import CANDIDATES, DENSE, MODEL
 
     first = candidates.made.by_model(candidates.operands)
     choices = dict.fromkeys((first, DENSE, MODEL, *CANDIDATES))
     kernels, known = {}, {}
     started = time.perf_counter()
-    for choice, plan in distinct({c: candidates.plan(c) for c in choices}).items():
+    for choice, plan in drop_equal_plans({c: candidates.plan(c) for c in choices}).items():
         began = time.perf_counter()
         if began - started > ENOUGH:
             break

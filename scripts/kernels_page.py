@@ -146,7 +146,7 @@ with respect to x, with n = 500 and two tuples in each row:
 
 It visits {join_points} points. No array in it has n² entries, and no step looks up tuples in a set.
 
-- **Cost.** `joined_rows` sorts and merges tables with NumPy, one relation after the other, beginning with those that leave the
+- **Cost.** `join_rows` sorts and merges tables with NumPy, one relation after the other, beginning with those that leave the
   fewest tuples. The time is that of sorting the tuples and writing each intermediate result.
 - **Padding.** A kernel is compiled for a fixed number of rows, but the number of rows of J changes with the relations. It is
   therefore rounded up to a power of two. The additional rows hold indices outside every array, and contribute zeros.

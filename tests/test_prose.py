@@ -25,12 +25,8 @@ LONGEST = 35  # words of a sentence
 MOST_SENTENCES = 2  # of a message
 #: Words to replace that names of the package still have. These numbers may only become smaller.
 NAMES_LEFT = {
-    "alike": 2,
     "anew": 1,
-    "settled": 1,
-    "told": 1,
-    "turn": 9,
-    "turns": 3,
+    "turn": 1,
 }
 
 

@@ -42,8 +42,8 @@ def depends(test: str, on: str) -> bool:
         ("test_platforms.py", "jupyter_hvd/tensor/ssa/simplify.py", True),
         ("test_documentation.py", "README.md", True),
         ("test_documentation.py", "jupyter_hvd/tensor/ssa/simplify.py", True),  # it runs blocks
-        ("convert/test_house.py", "jupyter_hvd/analysis/flow.py", True),  # it reads the folder
-        ("convert/test_house.py", "jupyter_hvd/convert/engine.py", False),
+        ("convert/test_layers.py", "jupyter_hvd/analysis/flow.py", True),  # it reads the folder
+        ("convert/test_layers.py", "jupyter_hvd/convert/engine.py", False),
     ],
 )
 def test_what_a_test_depends_on(test: str, on: str, expected: bool) -> None:

@@ -22,7 +22,7 @@ class ClassHierarchy:
         self._bindings: dict[cst.ClassDef, dict[str, list[Binding]]] = {}
 
     def lineage(self, owner: cst.ClassDef) -> list[cst.ClassDef]:
-        """The class and its base classes, as far as this module defines them."""
+        """Return the class and its base classes, as far as this module defines them."""
         found = [owner]
         for cls in found:
             for base in cls.bases:
@@ -32,7 +32,7 @@ class ClassHierarchy:
         return found
 
     def library_bases(self, owner: cst.ClassDef) -> set[str]:
-        """The canonical names of the library classes that a class inherits from."""
+        """Return the canonical names of the library classes that a class inherits from."""
         return {
             value.name
             for cls in self.lineage(owner)
@@ -42,14 +42,14 @@ class ClassHierarchy:
         }
 
     def methods(self, owner: cst.ClassDef, *names: str) -> Iterator[cst.FunctionDef]:
-        """The methods of these names that instances of a class have, its own or inherited."""
+        """Yield the methods of these names that instances of a class have, its own or inherited."""
         for cls in self.lineage(owner):
-            members = self._members_of(cls)
+            members = self._methods_by_name(cls)
             found = (each for name in dict.fromkeys(names) for each in members.get(name, ()))
             yield from (member for _, member in sorted(found, key=itemgetter(0)))
 
-    def _members_of(self, cls: cst.ClassDef) -> dict[str, list[tuple[int, cst.FunctionDef]]]:
-        """The methods in the body of a class by name, with their order there; read once."""
+    def _methods_by_name(self, cls: cst.ClassDef) -> dict[str, list[tuple[int, cst.FunctionDef]]]:
+        """Return the methods in the body of a class by name, each with its index in the body; computed once."""
         members = self._members.get(cls)
         if members is None:
             members = self._members[cls] = defaultdict(list)
@@ -59,12 +59,12 @@ class ClassHierarchy:
         return members
 
     def attributes(self, owner: cst.ClassDef, name: str) -> Iterator[Binding]:
-        """The values that the body of a class, or of a base class, binds a name to."""
+        """Yield the bindings of a name in the body of a class or of a base class."""
         for cls in self.lineage(owner):
-            yield from self._bindings_of(cls).get(name, ())
+            yield from self._bindings_by_name(cls).get(name, ())
 
     def nested(self, owner: cst.ClassDef, name: str) -> Iterator[cst.ClassDef]:
-        """The class of a name in the body of a class, or of a base class: `class Config: class data: batch = 32`."""
+        """Yield the classes of this name in the body of a class or of a base class: `class Config: class data: batch = 32`."""
         for cls in self.lineage(owner):
             yield from (
                 member
@@ -72,8 +72,8 @@ class ClassHierarchy:
                 if isinstance(member, cst.ClassDef) and member.name.value == name
             )
 
-    def _bindings_of(self, cls: cst.ClassDef) -> dict[str, list[Binding]]:
-        """The bindings in the body of a class, by name; computed once."""
+    def _bindings_by_name(self, cls: cst.ClassDef) -> dict[str, list[Binding]]:
+        """Return the bindings in the body of a class by name; computed once."""
         bindings = self._bindings.get(cls)
         if bindings is None:
             bindings = self._bindings[cls] = defaultdict(list)
@@ -93,7 +93,7 @@ class ClassHierarchy:
         return bindings
 
     def may_share_instances(self, one: cst.ClassDef, other: cst.ClassDef) -> bool:
-        """Whether an object may be of both classes: some class is, or inherits from, both."""
+        """Whether an object may be an instance of both classes: some class is, or inherits, both."""
         return one is other or any(
             {one, other} <= set(self.lineage(cls)) for cls in (one, other, *self._index.classes)
         )

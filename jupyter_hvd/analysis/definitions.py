@@ -31,10 +31,10 @@ class Definitions:
         self._identities: dict[cst.Name, Identity] = {}
 
     def identity(self, node: cst.CSTNode) -> Identity:
-        """A key that expressions of the same variable share: its assignments; else the node itself.
+        """Return a key that expressions of the same variable share: its assignments; for other expressions the node itself.
 
-        Without it a name that is bound fifty times in terms of itself, as layers are
-        stacked, would be followed along every order of its bindings.
+        Without it a name that is bound fifty times in terms of itself, as layers are stacked, would be followed along every
+        order of its bindings.
         """
         if type(node) is not cst.Name:  # asked so often that LibCST's slow `isinstance` is felt
             return node
@@ -44,7 +44,7 @@ class Definitions:
         return found
 
     def assignments(self, name: cst.Name) -> frozenset[BaseAssignment]:
-        """All bindings of a name; for a function or class that is bound again, only those that reach the use.
+        """Return all bindings of a name; for a function or class that is bound again, only those that reach the use.
 
         `model = model(inputs)` calls the function, and what follows is the model.
         """
@@ -54,13 +54,16 @@ class Definitions:
         defines = {isinstance(a.node, _DEFINING) for a in found if isinstance(a, Assignment)}
         if len(defines) < 2:
             return found
-        reached = {id(self._node(each)) for each in self._reaching(name, self._of(found))}
+        reached = {
+            id(self._bound_node(each))
+            for each in self._filter_reaching(name, self._as_definitions(found))
+        }
         return frozenset(a for a in found if not isinstance(a, Assignment) or id(a.node) in reached)
 
     def _last_definitions_above(
         self, name: cst.Name, found: frozenset[BaseAssignment]
     ) -> frozenset[BaseAssignment]:
-        """Of several functions, or classes, that one block defines under one name, the last above the place.
+        """If one block defines several functions or classes of this name, keep only the last one above the use.
 
         In another function, which may run at any time, each of them may be meant.
         """
@@ -77,34 +80,37 @@ class Definitions:
         last = max(above, key=lambda a: module.span(a.node).start)
         return frozenset(a for a in found if a is last or a not in defined)
 
-    def _node(self, definition: Definition) -> cst.CSTNode | None:
+    def _bound_node(self, definition: Definition) -> cst.CSTNode | None:
+        """Return the name that a binding binds, or the definition itself."""
         return definition.target if isinstance(definition, Binding) else definition
 
-    def _of(self, found: frozenset[BaseAssignment]) -> list[Definition]:
+    def _as_definitions(self, found: frozenset[BaseAssignment]) -> list[Definition]:
+        """Return the index's bindings for LibCST's assignments; for functions, classes and parameters their nodes."""
         nodes = [a.node for a in found if isinstance(a, Assignment)]
         return [self._index.bound.get(node, node) for node in nodes]
 
     def of(self, name: cst.Name) -> list[Definition]:
-        """The values that a name may be bound to, by its `assignments`."""
-        return self._of(self.assignments(name))
+        """Return the definitions of a name anywhere in its scope, by its `assignments`."""
+        return self._as_definitions(self.assignments(name))
 
     def reaching(self, name: cst.Name) -> list[Definition]:
-        """Of the definitions of a name, those that it may hold where it stands, by the order of the text.
+        """Return the definitions of a name that may hold where it is used, by the order of the text.
 
-        `ds = ds.batch(8)` speaks of the `ds` before it. A binding ends those before it where
-        it is sure to run first: where its block is also around the name. One that follows in
-        a loop around both may come round, unless the loop is sure to bind the name before.
+        In `ds = ds.batch(8)`, the second `ds` is the one before. A binding ends earlier ones if it surely runs first: its block
+        is also around the name. A later one in a loop around both reaches the name in the next iteration, unless the loop
+        surely binds the name before.
         """
-        return self._reaching(name, self.of(name))
+        return self._filter_reaching(name, self.of(name))
 
-    def _reaching(self, name: cst.Name, found: list[Definition]) -> list[Definition]:
+    def _filter_reaching(self, name: cst.Name, found: list[Definition]) -> list[Definition]:
+        """Return those of some definitions that may hold where a name is used."""
         bound = [b for b in found if isinstance(b, Binding) and b.target is not None]
         known = {id(b) for b in bound}
         others = [b for b in found if id(b) not in known]
         before = [b for b in bound if self._is_before(b, name)]
         if not before and not others:
             return [*bound]
-        sure = {id(b): self._start(b) for b in before if self._is_sure(b, name)}
+        sure = {id(b): self._start_offset(b) for b in before if self._is_sure(b, name)}
         earlier = {id(b) for b in before}
         carried = [
             b
@@ -114,19 +120,21 @@ class Definitions:
             and not any(id(s) in sure and self._is_within(s, loop) for s in before)
         ]
         last = max(sure.values(), default=-1)
-        reached = [b for b in before if self._start(b) >= last]
+        reached = [b for b in before if self._start_offset(b) >= last]
         return [*(others if not sure else ()), *reached, *carried]
 
-    def _start(self, binding: Binding) -> int:
+    def _start_offset(self, binding: Binding) -> int:
+        """Return the offset of the bound name."""
         assert binding.target is not None
         return self._module.span(binding.target).start
 
     def _is_within(self, binding: Binding, loop: cst.CSTNode) -> bool:
+        """Whether a binding is in a loop."""
         assert binding.target is not None
         return any(ancestor is loop for ancestor in self._module.ancestors(binding.target))
 
     def _common_loop(self, binding: Binding, name: cst.Name) -> cst.CSTNode | None:
-        """The innermost loop of one function around both a binding and a name."""
+        """Return the innermost loop around both a binding and a name of one function; None if there is none."""
         assert binding.target is not None
         function = self._module.function_of(name)
         if self._module.function_of(binding.target) is not function:
@@ -142,6 +150,7 @@ class Definitions:
         return None
 
     def _is_before(self, binding: Binding, name: cst.Name) -> bool:
+        """Whether a binding can run before a name is used: it is above it, or in another function."""
         assert binding.target is not None
         if self._module.function_of(name) is not self._module.function_of(binding.target):
             return True
@@ -155,6 +164,7 @@ class Definitions:
         )
 
     def _is_sure(self, binding: Binding, name: cst.Name) -> bool:
+        """Whether a binding surely runs before code below it: it is unconditional, and `+=` does not count."""
         assert binding.target is not None
         if binding.adds:
             return False
@@ -170,7 +180,7 @@ class Definitions:
 
 
 def _runs_once(statement: cst.CSTNode | None) -> TypeGuard[cst.With]:
-    """Whether a statement runs its block to its end, once: a `with`, but for those that end it early at an error."""
+    """Whether a statement runs its block once and to its end: a `with`, except `suppress` and `raises`."""
     return isinstance(statement, cst.With) and not any(
         isinstance(item.item, cst.Call)
         and (get_full_name_for_node(item.item.func) or "").endswith(("suppress", "raises"))

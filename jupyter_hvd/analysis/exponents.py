@@ -55,15 +55,17 @@ class Exponent:
 
     @property
     def is_known(self) -> bool:
+        """Whether the exponent has no unknowns."""
         return not self.terms
 
     @property
     def key(self) -> tuple[Fraction, frozenset[tuple[Unknown, Fraction]]]:
-        """Equal for equal exponents, and hashable."""
+        """A hashable key, equal for equal exponents."""
         return self.constant, frozenset(self.terms.items())
 
     @property
     def is_zero(self) -> bool:
+        """Whether the exponent is the number 0."""
         return not self.terms and not self.constant
 
 
@@ -72,6 +74,7 @@ ONE = Exponent(Fraction(1))
 
 
 def exponent_of(unknown: Unknown) -> Exponent:
+    """Return the exponent that consists of one unknown."""
     return Exponent(Fraction(0), {unknown: Fraction(1)})
 
 
@@ -97,14 +100,14 @@ class Solution:
         self._solved: dict[Unknown, tuple[Exponent, Equation]] = {}
 
     def resolve(self, exponent: Exponent) -> Exponent:
-        """The exponent with all solved unknowns replaced."""
+        """Return the exponent with all solved unknowns replaced."""
         for unknown in exponent.terms:
             if unknown in self._solved:
                 self._shorten_path(unknown)
         return self._substitute(exponent)
 
     def _shorten_path(self, unknown: Unknown) -> None:
-        """Express a solved unknown, and those on the way, by unsolved ones, so that long chains are followed once."""
+        """Express a solved unknown, and those on the path to it, by unsolved ones, so that long chains are followed once."""
         waiting = [unknown]
         while waiting:
             exponent, equation = self._solved[waiting[-1]]
@@ -117,9 +120,11 @@ class Solution:
                 self._solved[at] = self._substitute(exponent), equation
 
     def _has_solved(self, exponent: Exponent) -> bool:
+        """Whether an exponent has unknowns that are solved."""
         return any(unknown in self._solved for unknown in exponent.terms)
 
     def _substitute(self, exponent: Exponent) -> Exponent:
+        """Replace the solved unknowns of an exponent, one step."""
         if not self._has_solved(exponent):
             return exponent
         replaced = Exponent(exponent.constant)
@@ -129,7 +134,7 @@ class Solution:
         return replaced
 
     def add(self, equation: Equation) -> bool:
-        """Take an equation into account; False, and nothing changes, where it contradicts those before."""
+        """Add an equation; return False, and change nothing, if it contradicts earlier ones."""
         difference = self.resolve(equation.left - equation.right)
         if difference.is_known:
             return not difference.constant
@@ -141,7 +146,7 @@ class Solution:
         return True
 
     def causes(self, exponent: Exponent) -> Iterable[Equation]:
-        """The equations that determined an exponent, those first that are the nearest to it."""
+        """Yield the equations that determined an exponent, the nearest first."""
         waiting, seen = [*exponent.terms], set[Unknown]()
         while waiting:
             unknown = waiting.pop(0)

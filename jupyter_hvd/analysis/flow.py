@@ -62,20 +62,20 @@ class ValueFlow:
     def predecessors(
         self, node: cst.CSTNode, path: Path = (), *, in_order: bool = True
     ) -> list[Source]:
-        """The expressions, with the parts of them, that the part `path` of an expression may be.
+        """Return the sources of the part `path` of an expression, one step back: expressions with their parts.
 
-        None where the value is made here: by a literal, an operator, a library.
+        Empty if the value is created here: by a literal, an operator, a library.
 
         Args:
-            in_order: a name is what reaches it by the order of the text, else all that it is bound to.
+            in_order: for a name, only definitions that reach it by the order of the text, else all of its bindings.
         """
         match node:
             case cst.Name():
-                return list(self._of_name(node, path, in_order))
+                return list(self._sources_of_name(node, path, in_order))
             case cst.Attribute():
-                return list(self._of_attribute(node, path))
+                return list(self._sources_of_attribute(node, path))
             case cst.Call():
-                return list(self._of_call(node, path))
+                return list(self._sources_of_call(node, path))
             case cst.IfExp(body=one, orelse=other) | cst.BooleanOperation(left=one, right=other):
                 return [(one, path), (other, path)]
             case cst.NamedExpr(value=value) | cst.Await(expression=value):
@@ -91,7 +91,7 @@ class ValueFlow:
                 | cst.List(elements=elements)
                 | cst.Set(elements=elements)
             ):
-                return list(_of_elements(elements, path))
+                return list(_select_elements(elements, path))
             case cst.Dict(elements=items):
                 return [
                     (item.value, path if isinstance(item, cst.StarredDictElement) else path[1:])
@@ -105,67 +105,73 @@ class ValueFlow:
                 return [(left, path), (right, path)]
         return []
 
-    def _of_name(self, name: cst.Name, path: Path, in_order: bool) -> Iterator[Source]:
+    def _sources_of_name(self, name: cst.Name, path: Path, in_order: bool) -> Iterator[Source]:
+        """Yield what a name is bound to, arguments of its parameter, and elements added to its list."""
         definitions = self._definitions
         for definition in definitions.reaching(name) if in_order else definitions.of(name):
             if isinstance(definition, Binding):
                 yield definition.value, definition.path + path
             elif isinstance(definition, cst.Param):
-                yield from ((value, path) for value in self.passed(definition))
-                yield from ((value, (n, *path)) for value, n in self._starred(definition))
+                yield from ((value, path) for value in self.find_arguments(definition))
+                yield from (
+                    (value, (n, *path)) for value, n in self._find_starred_arguments(definition)
+                )
                 if definition.default is not None:
                     yield definition.default, path
-        yield from self.added_to(name, path)
+        yield from self.find_added_elements(name, path)
 
-    def added_to(self, node: cst.CSTNode, path: Path) -> Iterator[Source]:
-        """The values that `append`, `insert` and `extend` add at this part of the list in a name or an attribute."""
+    def find_added_elements(self, node: cst.CSTNode, path: Path) -> Iterator[Source]:
+        """Yield the values that `append`, `insert` and `extend` add at this part of the list in a name or an attribute."""
         match node:
             case cst.Name(value=name) if path:
                 for call in self._index.filled.get(name, ()):
                     assert isinstance(call.func, cst.Attribute)
                     identity = self._definitions.identity
                     if identity(call.func.value) == identity(node):
-                        yield _added(call, path)
+                        yield _added_value(call, path)
             case cst.Attribute(value=receiver, attr=cst.Name(value=name)) if path:
                 filled = self._index.filled_attributes.get(name, ())
-                for call in self._of_receiver(receiver, [(_filled(call), call) for call in filled]):
-                    yield _added(call, path)
+                for call in self._filter_by_receiver(
+                    receiver, [(_receiver_of_list(call), call) for call in filled]
+                ):
+                    yield _added_value(call, path)
 
-    def passed(self, param: cst.Param) -> list[cst.BaseExpression]:
-        """The arguments that calls pass for a parameter."""
+    def find_arguments(self, param: cst.Param) -> list[cst.BaseExpression]:
+        """Return the arguments that calls pass for a parameter."""
         function = self._module.owner(param)
         if function is None:
             return []
         return [value for _, value in self._calls.actual_arguments(function, param)]
 
-    def _starred(self, param: cst.Param) -> list[tuple[cst.BaseExpression, int]]:
-        """The starred arguments that calls pass for a parameter, each with the element's index."""
+    def _find_starred_arguments(self, param: cst.Param) -> list[tuple[cst.BaseExpression, int]]:
+        """Return the starred arguments that calls pass for a parameter, each with the element's index."""
         function = self._module.owner(param)
         return self._calls.starred_arguments(function, param) if function is not None else []
 
     # Attributes
 
-    def _of_attribute(self, node: cst.Attribute, path: Path) -> Iterator[Source]:
+    def _sources_of_attribute(self, node: cst.Attribute, path: Path) -> Iterator[Source]:
+        """Yield what an attribute is bound to, elements added to its list, and what its property returns."""
         for binding in self.bindings_of(node):
             yield binding.value, binding.path + path
-        yield from self.added_to(node, path)
+        yield from self.find_added_elements(node, path)
         for member in self.methods(node):
             if is_property(member):
                 yield from ((value, path) for value in self._index.returns[member])
 
     def bindings_of(self, used: cst.Attribute) -> list[Binding]:
-        """The bindings of an attribute of that name whose receiver may be the one used here, and what made that gives it.
+        """Return the bindings of an attribute whose receiver may be the one used here, and those by constructors of records.
 
-        Of a receiver of which nothing is known, all of the name; an object of a library is none of this module's.
+        If nothing is known about the receiver, all bindings of this name; none for a library's object.
         """
         named = self._index.attribute_bindings.get(used.attr.value, ())
-        set_ = self._of_receiver(used.value, [(b.receiver, b) for b in named])
+        set_ = self._filter_by_receiver(used.value, [(b.receiver, b) for b in named])
         return [*set_, *self._records.attributes(used)]
 
-    def _of_receiver(
+    def _filter_by_receiver(
         self, used: cst.BaseExpression, named: Sequence[tuple[cst.BaseExpression | None, T]]
     ) -> list[T]:
-        """The results for all receivers that may be the one used here."""
+        """Return the items whose receiver may be the object that is used here: by class, else by the same text."""
         if not named:
             return []
         owners = self._classes_of(used)
@@ -177,10 +183,12 @@ class ValueFlow:
         return same or ([b for _, b in named] if unknown else [])
 
     def _classes_of(self, receiver: cst.BaseExpression) -> list[cst.ClassDef]:
+        """Return the classes of this module whose instances a receiver may be."""
         nodes = (value.node for value in self._resolver.of(receiver))
         return [node for node in nodes if isinstance(node, cst.ClassDef)]
 
     def _may_be_one_of(self, receiver: cst.BaseExpression, owners: list[cst.ClassDef]) -> bool:
+        """Whether a receiver may be an instance of one of these classes."""
         return any(
             self._classes.may_share_instances(cls, owner)
             for cls in self._classes_of(receiver)
@@ -188,7 +196,7 @@ class ValueFlow:
         )
 
     def methods(self, node: cst.Attribute) -> list[cst.FunctionDef]:
-        """The methods and properties of this module that an attribute may mean."""
+        """Return the methods and properties of this module that an attribute may refer to."""
         found = (
             self._classes.methods(cls, node.attr.value) for cls in self._classes_of(node.value)
         )
@@ -196,11 +204,12 @@ class ValueFlow:
 
     # Calls
 
-    def _of_call(self, call: cst.Call, path: Path) -> Iterator[Source]:
-        if (handed_on := self.handed_on(call)) is not None:
+    def _sources_of_call(self, call: cst.Call, path: Path) -> Iterator[Source]:
+        """Yield what a call returns: an argument, the values of `return` statements, or what a library passes on."""
+        if (handed_on := self.find_returned_argument(call)) is not None:
             yield handed_on, path
             return
-        call = self._calls.direct(call)
+        call = self._calls.unwrap_call(call)
         for callee in self._resolver.of(call.func):
             if callee.kind is Kind.FUNCTION and callee.node is not None:
                 if callee.node in self._index.generators:
@@ -209,18 +218,20 @@ class ValueFlow:
             elif callee.kind is Kind.LIBRARY:
                 yield from self._through_library(call, callee.name, path)
 
-    def handed_on(self, call: cst.Call) -> cst.BaseExpression | None:
-        """The argument that a library's call gives back, as `replace(config, rate=1)` and `field(default=32)` do."""
-        if (kept := self._records.handed_on(call)) is not None:
+    def find_returned_argument(self, call: cst.Call) -> cst.BaseExpression | None:
+        """Return the argument that a library's call returns unchanged, as `replace(config, rate=1)` and `field(default=32)` do;
+        else None.
+        """
+        if (kept := self._records.find_returned_argument(call)) is not None:
             return kept
-        return self._library.handed_on(self._resolver, call)
+        return self._library.find_returned_argument(self._resolver, call)
 
-    def held(self, node: cst.CSTNode, path: Path) -> Iterator[Source]:
-        """The further values of an expression at this part.
+    def find_held_values(self, node: cst.CSTNode, path: Path) -> Iterator[Source]:
+        """Yield further values of an expression at this part: what a container's methods return or have stored, and class
+        attributes.
 
-        These are values that a container's methods return or have stored, and those that a class gives its objects.
-
-        It is no step of `predecessors`: whether ranks have the same is asked of all that is done to a container, not of this.
+        `predecessors` leaves these out, because whether a container's contents are replicated depends on everything that is
+        done to it.
         """
         match node:
             case cst.Name(value=name) if path and name in self._index.stored:
@@ -248,12 +259,13 @@ class ValueFlow:
                     yield given, (ELEMENT, *path[1:])
 
     def _is_container(self, node: cst.BaseExpression, *made: type[cst.CSTNode]) -> bool:
+        """Whether an expression may be a container, created by one of these kinds of node if any are given."""
         values = self._resolver.of(node)
         nodes = [value.node for value in values if value.kind is Kind.CONTAINER]
         return any(not made or isinstance(node, made) for node in nodes)
 
     def _through_library(self, call: cst.Call, name: str, path: Path) -> Iterator[Source]:
-        """The values that the library passes on: the elements of its iterable, or its argument unchanged."""
+        """Yield the values that the library passes on: the elements of its iterable, or its argument unchanged."""
         if not call.args:
             return
         if name == "builtins.next":
@@ -261,7 +273,7 @@ class ValueFlow:
         elif self._library.is_wrapper(name):
             yield call.args[0].value, path
         elif path and is_iteration(name):
-            args = positional(call)
+            args = positional_arguments(call)
             if name == "builtins.enumerate":
                 if path[1:2] == (1,) and args:
                     yield args[0], (ELEMENT, *path[2:])
@@ -273,7 +285,7 @@ class ValueFlow:
                 yield args[0], path
 
     def unwrap_iteration(self, iterable: cst.BaseExpression) -> cst.BaseExpression:
-        """The iterable inside `enumerate`, `iter`, `list` or a progress bar."""
+        """Return the iterable inside `enumerate`, `iter`, `list` or a progress bar."""
         while isinstance(iterable, cst.Call) and iterable.args:
             name = self._resolver.qualified(iterable.func)
             if not is_iteration(name) or name == "builtins.zip":
@@ -286,7 +298,9 @@ class ValueFlow:
     def computed_from(
         self, expression: cst.BaseExpression, ends: Callable[[cst.CSTNode], bool] | None = None
     ) -> Iterator[cst.CSTNode]:
-        """As `backward_slice`, but of what holds several values, as `model, losses = train()`, only the part that is taken."""
+        """Yield the nodes that a value is computed from, as `backward_slice` does, but follow only the used part of containers
+        and tuples.
+        """
         pending: list[Part] = [(expression, ())]
         seen: set[Part] = set()
         while pending and len(seen) < MAX_SLICE:
@@ -299,11 +313,11 @@ class ValueFlow:
                 pending += self._step_by_part(node, path)
 
     def _step_by_part(self, node: cst.CSTNode, path: Path) -> list[Part]:
-        """One step of `computed_from`; it is remembered, as many questions lead through one node."""
+        """Return one step of `computed_from`; cached, because many questions lead through one node."""
         found = self._steps_by_part.get((node, path))
         if found is None:
             sources = self.predecessors(node, path)
-            found = [*sources, *self.added_to(node, (ELEMENT,))]
+            found = [*sources, *self.find_added_elements(node, (ELEMENT,))]
             if not sources:
                 found += [(child, ()) for child in children_of(node)]
             elif isinstance(node, cst.Subscript):
@@ -316,10 +330,11 @@ class ValueFlow:
     def backward_slice(
         self, expression: cst.CSTNode, ends: Callable[[cst.CSTNode], bool] | None = None
     ) -> Iterator[cst.CSTNode]:
-        """Every node that the value of an expression may be computed from, what is added to a list too, the expression first.
+        """Yield every node that an expression's value may be computed from, the expression first, including what is added to
+        lists.
 
         Args:
-            ends: at which nodes it is not asked any further what they are computed from.
+            ends: at which nodes the slice stops.
         """
         pending, seen = [expression], set[cst.CSTNode]()
         while pending and len(seen) < MAX_SLICE:
@@ -333,12 +348,12 @@ class ValueFlow:
             pending += self._step(node)
 
     def _step(self, node: cst.CSTNode) -> list[cst.CSTNode]:
-        """One step of `backward_slice`; it is remembered, as many questions lead through one node."""
+        """Return one step of `backward_slice`; cached, because many questions lead through one node."""
         found = self._steps.get(node)
         if found is None:
             found = [*children_of(node)]
             found += [source for source, _ in self.predecessors(node)]
-            found += [added for added, _ in self.added_to(node, (ELEMENT,))]
+            found += [added for added, _ in self.find_added_elements(node, (ELEMENT,))]
             self._steps[node] = found
         return found
 
@@ -348,10 +363,7 @@ GIVING_OUT = frozenset({"get", "items", "pop", "values"})
 
 
 def is_iteration(name: str) -> bool:
-    """Whether calling this name gives the elements of its arguments, in their order.
-
-    A progress bar is `tqdm`, from whatever module.
-    """
+    """Whether calling this name yields the elements of its arguments in order; progress bars are any `tqdm`."""
     last = name.rpartition(".")[2]
     return name in _ITERATIONS or last in ("tqdm", "tqdm_notebook")
 
@@ -361,31 +373,32 @@ _ITERATIONS = frozenset(
 )
 
 
-def positional(call: cst.Call) -> list[cst.BaseExpression]:
-    """The positional arguments, one by one."""
+def positional_arguments(call: cst.Call) -> list[cst.BaseExpression]:
+    """Return a call's positional arguments, without starred ones."""
     return [arg.value for arg in call.args if not arg.star and arg.keyword is None]
 
 
 def is_property(function: cst.FunctionDef) -> bool:
+    """Whether a function is decorated with `property`."""
     return any(get_full_name_for_node(d.decorator) == "property" for d in function.decorators)
 
 
-def _filled(call: cst.Call) -> cst.BaseExpression | None:
-    """The `a` of `a.b.append(…)`."""
+def _receiver_of_list(call: cst.Call) -> cst.BaseExpression | None:
+    """Return the `a` of `a.b.append(…)`; None for another call."""
     match call.func:
         case cst.Attribute(value=cst.Attribute(value=receiver)):
             return receiver
     return None
 
 
-def _added(call: cst.Call, path: Path) -> Source:
-    """The values that `append`, `insert` or `extend` adds at this part of a list."""
+def _added_value(call: cst.Call, path: Path) -> Source:
+    """Return what `append`, `insert` or `extend` adds at this part of a list."""
     extends = isinstance(call.func, cst.Attribute) and call.func.attr.value == "extend"
     return call.args[-1].value, path if extends else path[1:]
 
 
-def _of_elements(elements: Iterable[cst.BaseElement], path: Path) -> Iterator[Source]:
-    """The elements that a step into a tuple or list may mean, a starred one by all that it may add."""
+def _select_elements(elements: Iterable[cst.BaseElement], path: Path) -> Iterator[Source]:
+    """Yield the elements of a tuple or list to which the first step of a path may lead; all if one is starred."""
     listed = list(elements)
     place = path[0]
     if place != ELEMENT and not any(isinstance(e, cst.StarredElement) for e in listed):
@@ -396,6 +409,7 @@ def _of_elements(elements: Iterable[cst.BaseElement], path: Path) -> Iterator[So
 
 
 def _constant_index(node: cst.Subscript) -> int:
+    """Return the index of a subscript if it is a literal, else ELEMENT."""
     match node.slice:
         case [cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value=literal)))]:
             return int(literal, 0)

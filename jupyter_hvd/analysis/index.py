@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from .tree import Walk
+from .tree import ReadOnlyVisitor
 
 #: A step of a path into a value: an index of a tuple, or ELEMENT for any element of an iterable.
 ELEMENT = -1
@@ -28,19 +28,19 @@ class Binding:
     place: cst.CSTNode | None = None
 
 
-def element_of(bound: Binding) -> cst.BaseExpression | None:
-    """What a binding binds, also `32` of `size, rate = 32, 0.1`; None where that is not written there."""
-    value, path = descended(bound.value, bound.path)
+def bound_expression(bound: Binding) -> cst.BaseExpression | None:
+    """Return the expression that a binding binds, also `32` of `size, rate = 32, 0.1`; None if it is not written there."""
+    value, path = follow_path(bound.value, bound.path)
     return None if path else value
 
 
-def part_of(value: cst.BaseExpression, path: Path) -> cst.BaseExpression:
-    """The part of a tuple or list that is written there, as far as it is."""
-    return descended(value, path)[0]
+def select_part(value: cst.BaseExpression, path: Path) -> cst.BaseExpression:
+    """Return the part of a tuple or list to which a path leads, as far as the elements are written there."""
+    return follow_path(value, path)[0]
 
 
-def descended(value: cst.BaseExpression, path: Path) -> tuple[cst.BaseExpression, Path]:
-    """The expression that a path leads to within tuples and lists as they are written, and the rest of the path."""
+def follow_path(value: cst.BaseExpression, path: Path) -> tuple[cst.BaseExpression, Path]:
+    """Return the expression to which a path leads within literal tuples and lists, and the rest of the path."""
     while path and isinstance(value, (cst.Tuple, cst.List)):
         elements = list(value.elements)
         starred = any(isinstance(e, cst.StarredElement) for e in elements)
@@ -50,8 +50,8 @@ def descended(value: cst.BaseExpression, path: Path) -> tuple[cst.BaseExpression
     return value, path
 
 
-def _key_of(container: cst.BaseExpression) -> str:
-    """The name of a container, of an attribute after a point; '' of others."""
+def _container_key(container: cst.BaseExpression) -> str:
+    """Return the name of a container, with a leading dot for an attribute; '' for another expression."""
     match container:
         case cst.Name(value=name):
             return name
@@ -61,8 +61,8 @@ def _key_of(container: cst.BaseExpression) -> str:
 
 
 @dataclass
-class Index(Walk):
-    """All places of a module that the analysis asks for, collected in one walk."""
+class Index(ReadOnlyVisitor):
+    """Lists of the module's nodes that the analysis asks for, collected in one walk."""
 
     calls: list[cst.Call] = field(default_factory=list)
     functions: list[cst.FunctionDef] = field(default_factory=list)
@@ -97,13 +97,16 @@ class Index(Walk):
     def bind(
         self, target: cst.CSTNode, value: cst.BaseExpression, path: Path = (), adds: bool = False
     ) -> None:
+        """Record that an assignment target is bound to the part `path` of a value; targets in tuples get the part of their
+        position.
+        """
         match target:
             case cst.Name():
                 self.bound[target] = Binding(value, path, None, target, adds, target)
             case cst.Attribute(value=receiver, attr=cst.Name(value=name)):
                 bound = Binding(value, path, receiver, adds=adds, place=target)
                 self.attribute_bindings[name].append(bound)
-            case cst.Subscript(value=container) if key := _key_of(container):
+            case cst.Subscript(value=container) if key := _container_key(container):
                 self.stored.setdefault(key, []).append((target, value, path))
             case cst.Tuple(elements=elements) | cst.List(elements=elements):
                 for index, element in enumerate(elements):
@@ -113,11 +116,11 @@ class Index(Walk):
     def stored_in(
         self, container: cst.BaseExpression
     ) -> list[tuple[cst.Subscript, cst.BaseExpression, Path]]:
-        """What the elements of containers of the same name are set to."""
-        return self.stored.get(_key_of(container), [])
+        """Return what elements of containers of this name are set to: the subscript, the value, and the part of it."""
+        return self.stored.get(_container_key(container), [])
 
     def fills(self, place: cst.BaseExpression) -> bool:
-        """Whether calls add to a list of the same name."""
+        """Whether calls add elements to a list of this name."""
         match place:
             case cst.Name(value=name):
                 return name in self.filled
@@ -128,8 +131,8 @@ class Index(Walk):
         return False
 
     def filled_in(self, container: cst.BaseExpression) -> list[cst.Call]:
-        """The calls that add to lists in dictionaries of the same name."""
-        return self.filled_entries.get(_key_of(container), [])
+        """Return the calls that add to lists in dictionaries of this name."""
+        return self.filled_entries.get(_container_key(container), [])
 
     def visit_Assign(self, node: cst.Assign) -> None:
         self.assigns.append(node)
@@ -199,7 +202,7 @@ class Index(Walk):
                 elif isinstance(filled, cst.Attribute):
                     self.filled_attributes[filled.attr.value].append(node)
                 elif isinstance(filled, cst.Subscript):
-                    self.filled_entries[_key_of(filled.value)].append(node)
+                    self.filled_entries[_container_key(filled.value)].append(node)
 
     def visit_Dict(self, node: cst.Dict) -> None:
         self.dictionaries.append(node)

@@ -33,8 +33,8 @@ class Value:
 
     Attributes:
         kind: one of Python's (`Kind`) or of the library's.
-        node: the node that makes it: a call, a class, a function, a literal.
-        name: the canonical name of the library's class or function that made it.
+        node: the node that creates it: a call, a class, a function, a literal.
+        name: the canonical name of the library's class or function that created it.
     """
 
     kind: Enum
@@ -54,7 +54,7 @@ class Resolver(Protocol):
         """The values that the part `path` of an expression may hold."""
 
     def qualified(self, expression: cst.CSTNode) -> str:
-        """The canonical name of a library that an expression means, or ''."""
+        """Return the canonical library name that an expression refers to, or ''."""
 
 
 class Library(Protocol):
@@ -70,33 +70,37 @@ class Library(Protocol):
         """The one spelling of a qualified name, however the program spells it."""
 
     def is_known(self, name: str) -> bool:
-        """Whether something is known of this name, so that an `import *` may have brought it."""
+        """Whether something is known about this name, so that an `import *` may have brought it."""
 
     def is_wrapper(self, name: str) -> bool:
-        """Whether calling this name gives what its first argument is."""
+        """Whether calling this name returns its first argument, wrapped."""
 
-    def direct(self, resolver: Resolver, call: cst.Call) -> cst.Call | None:
-        """The call that a method of the library's makes for the program, made of parts of this one; None where it makes none."""
+    def unwrap_call(self, resolver: Resolver, call: cst.Call) -> cst.Call | None:
+        """Return the call of a user's function that a library's call makes, built from its arguments; None if it makes none."""
 
-    def branches(self, resolver: Resolver, call: cst.Call) -> tuple[cst.BaseExpression, ...]:
-        """The arguments of a library function that chooses a function to run: the condition, then the functions; else none."""
+    def list_branches(self, resolver: Resolver, call: cst.Call) -> tuple[cst.BaseExpression, ...]:
+        """Return the arguments of a library function that chooses a function to run: the condition, then the functions; else
+        ().
+        """
 
-    def handed_on(self, resolver: Resolver, call: cst.Call) -> cst.BaseExpression | None:
-        """The argument that a method of the library's gives back, in another form; None where it gives something of its own."""
+    def find_returned_argument(
+        self, resolver: Resolver, call: cst.Call
+    ) -> cst.BaseExpression | None:
+        """Return the argument that a library's method returns, perhaps in another form; None if it returns something else."""
 
     def kind_of_result(self, name: str) -> Enum:
-        """The kind of what calling this name gives."""
+        """Return the kind of value that calling this name returns."""
 
     def kind_of_instance(self, bases: Set[str]) -> Enum:
-        """The kind of the instances of a class of the program with these bases of a library."""
+        """Return the kind of an instance of a user-defined class with these library bases."""
 
     def is_collection(self, kind: Enum) -> bool:
-        """Whether values of this kind hold elements that loops run over."""
+        """Whether values of this kind have elements that loops run over."""
 
     def attribute(
         self, resolver: Resolver, receiver: Value, name: str, path: Path
     ) -> Iterable[Value] | None:
-        """The value of an attribute; None where it is not known."""
+        """Return the values of an attribute; None if the library does not say."""
 
     def result_of_method(self, receiver: Value, call: cst.Call) -> Value:
-        """The result of calling a method of a value."""
+        """Return the value of a method call."""

@@ -16,23 +16,25 @@ from libcst.metadata import (
 )
 from libcst.metadata.scope_provider import ScopeVisitor
 
-from .tree import Walk, children_of, nodes_in
+from .tree import ReadOnlyVisitor, children_of, nodes_in
 
 
 class _Positions(PositionProvider):
-    def of(self, tree: cst.Module) -> Mapping[cst.CSTNode, CodeRange]:
+    def compute(self, tree: cst.Module) -> Mapping[cst.CSTNode, CodeRange]:
+        """Return the text range of each node."""
         self._gen_impl(tree)
         return cast(Mapping[cst.CSTNode, CodeRange], self._computed)
 
 
 def positions_in(tree: cst.Module) -> Mapping[cst.CSTNode, CodeRange]:
-    """Where each node begins and ends."""
-    return _Positions().of(tree)
+    """Return the text range of each node."""
+    return _Positions().compute(tree)
 
 
 class _Scopes(ScopeProvider):
-    def of(self, tree: cst.Module) -> Mapping[cst.CSTNode, Scope]:
-        assigned = {name for node in nodes_in(tree) for name in _assigned_by(node)}
+    def compute(self, tree: cst.Module) -> Mapping[cst.CSTNode, Scope]:
+        """Return the scope of each node."""
+        assigned = {name for node in nodes_in(tree) for name in _assigned_names(node)}
         contexts: dict[cst.CSTNode, object] = dict.fromkeys(assigned, ExpressionContext.STORE)
         self.metadata = {ExpressionContextProvider: contexts}
         visitor = _ScopeWalk(self)
@@ -41,17 +43,17 @@ class _Scopes(ScopeProvider):
         return cast(Mapping[cst.CSTNode, Scope], self._computed)
 
 
-class _ScopeWalk(Walk, ScopeVisitor):
+class _ScopeWalk(ReadOnlyVisitor, ScopeVisitor):
     """LibCST's own visitor, which records assignments and accesses."""
 
 
 def scopes_in(tree: cst.Module) -> Mapping[cst.CSTNode, Scope]:
-    """The scope of each node, with what assigns to its names, and where they are read."""
-    return _Scopes().of(tree)
+    """Return the scope of each node, with the assignments to its names and their reads."""
+    return _Scopes().compute(tree)
 
 
-def _assigned_by(node: cst.CSTNode) -> Iterator[cst.Name]:
-    """The names that a node itself assigns to, as LibCST's `ExpressionContextProvider` has it."""
+def _assigned_names(node: cst.CSTNode) -> Iterator[cst.Name]:
+    """Yield the names that a node itself assigns to, as LibCST's `ExpressionContextProvider` defines it."""
     match node:
         case (
             cst.AssignTarget(target=target)
@@ -65,14 +67,14 @@ def _assigned_by(node: cst.CSTNode) -> Iterator[cst.Name]:
             | cst.FunctionDef(name=target)
             | cst.ClassDef(name=target)
         ):
-            return _names_of(target)
+            return _names_in_target(target)
     return iter(())
 
 
-def _names_of(target: cst.CSTNode) -> Iterator[cst.Name]:
-    """The names of a target; an attribute, or an element, of something is no name."""
+def _names_in_target(target: cst.CSTNode) -> Iterator[cst.Name]:
+    """Yield the names in an assignment target; attributes and subscripts bind no names."""
     if isinstance(target, cst.Name):
         yield target
     elif not isinstance(target, (cst.Attribute, cst.Subscript)):
         for child in children_of(target):
-            yield from _names_of(child)
+            yield from _names_in_target(child)

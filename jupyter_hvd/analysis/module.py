@@ -49,7 +49,7 @@ class Module:
 
     @cached_property
     def names(self) -> Mapping[str, Sequence[cst.Name]]:
-        """Where each name stands, in the order of the text."""
+        """All occurrences of each name, in the order of the text."""
         found: dict[str, list[cst.Name]] = {}
         for name in names_in(self.tree):
             found.setdefault(name.value, []).append(name)
@@ -58,7 +58,7 @@ class Module:
     # Where
 
     def span(self, node: cst.CSTNode) -> Span:
-        """Where a node stands, an expression with all the parentheses around it."""
+        """Return the range of a node in the text; for an expression, including the parentheses around it."""
         first: cst.CSTNode = node
         last: cst.CSTNode = node
         if isinstance(node, cst.BaseExpression) and node.lpar:
@@ -70,6 +70,7 @@ class Module:
         )
 
     def text(self, node: cst.CSTNode) -> str:
+        """Return the source text of a node."""
         span = self.span(node)
         return self.source[span.start : span.end]
 
@@ -82,33 +83,36 @@ class Module:
         return offset - self._line_starts[self.line(offset) - 1] + 1
 
     def line_start(self, offset: int) -> int:
+        """Return the offset at which the line of an offset begins."""
         return self._line_starts[self.line(offset) - 1]
 
     def line_end(self, offset: int) -> int:
-        """The offset of the newline that ends the line, or of the end of the text."""
+        """Return the offset of the newline that ends the line, or of the end of the text."""
         line = bisect_left(self._line_ends, offset)
         return self._line_ends[line] if line < len(self._line_ends) else len(self.source)
 
     def line_starts_within(self, span: Span) -> list[int]:
-        """The starts of all lines that begin inside the span."""
+        """Return the offsets at which lines begin inside the span."""
         first = bisect_right(self._line_starts, span.start)
         last = bisect_right(self._line_starts, span.end)
         return self._line_starts[first:last]
 
     def indentation(self, offset: int) -> str:
+        """Return the whitespace at the beginning of the line of an offset."""
         line = self.source[self.line_start(offset) : offset]
         return line[: len(line) - len(line.lstrip())]
 
     # Around
 
     def nodes(self) -> Iterable[cst.CSTNode]:
-        """All nodes but those of whitespace and punctuation and the module itself, in the order of the text."""
+        """Return all nodes except whitespace, punctuation and the module itself, in the order of the text."""
         return self._parents.keys()
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
         return self._parents.get(node)
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """Yield the nodes around a node, innermost first."""
         parent = self.parent(node)
         while parent is not None:
             yield parent
@@ -134,7 +138,7 @@ class Module:
         return False
 
     def owner(self, param: cst.Param) -> Function | None:
-        """The function or lambda that has this parameter."""
+        """Return the function or lambda that has this parameter."""
         for ancestor in self.ancestors(param):
             if isinstance(ancestor, Function):
                 return ancestor
@@ -143,16 +147,17 @@ class Module:
     def enclosing(
         self, node: cst.CSTNode, kind: type[Node] | tuple[type[Node], ...]
     ) -> Node | None:
-        """The nearest proper ancestor of one of these kinds."""
+        """Return the nearest proper ancestor of one of these kinds; None if there is none."""
         return next((a for a in self.ancestors(node) if isinstance(a, kind)), None)
 
     def function_of(self, node: cst.CSTNode) -> cst.FunctionDef | None:
-        """The function in whose body or parameters the node stands, not counting its decorators."""
+        """Return the function whose body or parameters contain the node; its decorators do not count."""
         if node not in self._functions:
             self._functions[node] = self._find_function(node)
         return self._functions[node]
 
     def _find_function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
+        """Return the innermost function around a node, without the cache."""
         child = node
         for ancestor in self.ancestors(node):
             if isinstance(ancestor, cst.FunctionDef) and not isinstance(child, cst.Decorator):
@@ -161,7 +166,7 @@ class Module:
         return None
 
     def class_of(self, function: cst.CSTNode) -> cst.ClassDef | None:
-        """The class whose body directly holds this function."""
+        """Return the class whose body directly contains this function."""
         for ancestor in self.ancestors(function):
             if isinstance(ancestor, cst.FunctionDef):
                 return None
@@ -173,7 +178,7 @@ class Module:
         return self._scopes.get(node)
 
     def top_level_statement(self, node: cst.CSTNode) -> cst.CSTNode:
-        """The statement of the module's own body in which the node stands."""
+        """Return the statement of the module's body that contains the node."""
         statement = node
         for ancestor in self.ancestors(node):
             if isinstance(ancestor, cst.Module):
@@ -183,8 +188,8 @@ class Module:
 
 
 @lru_cache(maxsize=2)
-def parsed(source: str) -> Module:
-    """The module of a text, which is parsed once where it is converted again, with other options say.
+def parse_module(source: str) -> Module:
+    """Return the module of a text. The last two are cached, because a program is converted again with other options.
 
     Raises:
         libcst.ParserSyntaxError: the source is no Python.

@@ -20,9 +20,9 @@ class OverriddenSettings:
         self._index, self._records, self._resolver = index, records, resolver
 
     def is_overridden(self, member: cst.BaseExpression) -> bool:
-        """Whether something that is not seen may set an entry or attribute: `settings.update(json.load(file))`.
+        """Whether something unknown may set an entry or attribute: `settings.update(json.load(file))`.
 
-        What the program computes is not meant: `state["step"] += 1`.
+        Not if the program also computes it: `state["step"] += 1`.
         """
         match member:
             case cst.Subscript(value=record) if (key := text_key(member)) is not None:
@@ -33,26 +33,27 @@ class OverriddenSettings:
                 is_set = is_set or any(key == name for _, name, _ in self._records.updates)
             case _:
                 return False
-        return not is_set and (self._takes_unseen(record) or self.is_overridden(record))
+        return not is_set and (self._is_updated_unseen(record) or self.is_overridden(record))
 
-    def _takes_unseen(self, record: cst.BaseExpression) -> bool:
-        if not self._overrides and not self._unpacked:
+    def _is_updated_unseen(self, record: cst.BaseExpression) -> bool:
+        """Whether an object may be created or updated from a dictionary of unknown contents."""
+        if not self._updated_records and not self._created_from_unseen:
             return False
         made = {value.node for value in self._resolver.of(record)} - {None}
-        if not made.isdisjoint(self._unpacked):
+        if not made.isdisjoint(self._created_from_unseen):
             return True
         return any(
             not made.isdisjoint(value.node for value in self._resolver.of(each))
-            for each in self._overrides
+            for each in self._updated_records
         )
 
     @cached_property
-    def _overrides(self) -> list[cst.BaseExpression]:
-        """The records of which entries or attributes are set that nothing names: by `update`, by `setattr`."""
+    def _updated_records(self) -> list[cst.BaseExpression]:
+        """The objects whose entries or attributes are set by unknown names: by `update`, by `setattr`."""
         found: list[cst.BaseExpression] = []
         for call in self._records.update_calls:
-            if isinstance(call.func, cst.Attribute) and self._gives_unseen(call.args):
-                found.append(_namespace_of(call.func.value))
+            if isinstance(call.func, cst.Attribute) and self._has_unseen_argument(call.args):
+                found.append(_unwrap_namespace(call.func.value))
         for call in self._index.calls:
             match call:
                 case cst.Call(func=cst.Name("setattr"), args=[record, name, _]) if not isinstance(
@@ -61,13 +62,13 @@ class OverriddenSettings:
                     is_own = (
                         isinstance(record.value, cst.Name)
                         and record.value.value == "self"
-                        and bool(self._keywords)
+                        and bool(self._keyword_parameters)
                     )
                     found += [] if is_own else [record.value]
-        return [*found, *self._copied_into()]
+        return [*found, *self._find_copies()]
 
-    def _copied_into(self) -> Iterator[cst.BaseExpression]:
-        """The `settings` of `for key, value in loaded.items(): settings[key] = value`."""
+    def _find_copies(self) -> Iterator[cst.BaseExpression]:
+        """Yield the `settings` of `for key, value in loaded.items(): settings[key] = value`."""
         copied = set()
         for loop in self._index.loops:
             match loop:
@@ -88,8 +89,8 @@ class OverriddenSettings:
                         yield target.value
 
     @cached_property
-    def _unpacked(self) -> frozenset[cst.CSTNode]:
-        """The dictionaries, and the classes of objects, that are made of a dictionary that is not seen."""
+    def _created_from_unseen(self) -> frozenset[cst.CSTNode]:
+        """The dictionaries, calls and classes that are created from a dictionary of unknown contents, by `**`."""
         found: set[cst.CSTNode] = set()
         for node in self._index.dictionaries:
             stars = (e.value for e in node.elements if isinstance(e, cst.StarredDictElement))
@@ -101,18 +102,19 @@ class OverriddenSettings:
                 found.add(call)
         return frozenset(found)
 
-    def _gives_unseen(self, args: Sequence[cst.Arg]) -> bool:
+    def _has_unseen_argument(self, args: Sequence[cst.Arg]) -> bool:
+        """Whether a positional argument is a dictionary of unknown contents."""
         return any(self._is_unseen(arg.value) for arg in args if arg.keyword is None)
 
     @cached_property
-    def _keywords(self) -> frozenset[str]:
-        """The names of `**given` of methods `__init__`: calls tell what is in these."""
+    def _keyword_parameters(self) -> frozenset[str]:
+        """The names of `**` parameters of `__init__`: calls show their contents."""
         stars = (f.params.star_kwarg for f in self._index.functions if f.name.value == "__init__")
         return frozenset(star.name.value for star in stars if star is not None)
 
     def _is_unseen(self, given: cst.BaseExpression) -> bool:
-        """Whether nothing is known of the entries of a dictionary that is given."""
-        if isinstance(given, cst.Name) and given.value in self._keywords:
+        """Whether nothing is known about a dictionary's entries."""
+        if isinstance(given, cst.Name) and given.value in self._keyword_parameters:
             return False
         made = {value.node for value in self._resolver.of(given)}
         return not any(
@@ -126,8 +128,8 @@ class OverriddenSettings:
         )
 
 
-def _namespace_of(dictionary: cst.BaseExpression) -> cst.BaseExpression:
-    """The object of `vars(config)` and of `config.__dict__`; else the dictionary."""
+def _unwrap_namespace(dictionary: cst.BaseExpression) -> cst.BaseExpression:
+    """Return the object of `vars(config)` and of `config.__dict__`; another dictionary unchanged."""
     match dictionary:
         case cst.Attribute(value=owner, attr=cst.Name("__dict__")):
             return owner

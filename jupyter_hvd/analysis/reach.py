@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import libcst as cst
 
 from .library import Kind
-from .syntax import parameters
+from .syntax import list_parameters
 from .values import ValueAnalysis
 
 #: What parameters hold, where that is written down.
@@ -17,27 +17,29 @@ Passed = Mapping[cst.Param, cst.BaseExpression]
 
 
 def is_ruled_out(values: ValueAnalysis, chain: Sequence[cst.Call]) -> bool:
-    """Whether the last of some calls never comes to the first one.
+    """Whether the last of some calls provably never leads to the first one, because a condition between them does not hold.
 
     Args:
-        chain: a call, a call of the function that it stands in, a call of the function that this one stands in, and so on.
+        chain: a call, a call of the function around it, a call of the function around that, and so on.
     """
     passed: Passed = {}
     for place in range(len(chain) - 1, -1, -1):
         call = chain[place]
-        if place > 1 and _runs_another(values, *chain[place - 2 : place + 1]):
+        if place > 1 and _passes_another_function(values, *chain[place - 2 : place + 1]):
             return True
-        for test, wanted in conditions(values, call):
-            answer = answered(values, test, passed)
+        for test, wanted in list_conditions(values, call):
+            answer = evaluate_test(values, test, passed)
             if answer is not None and answer is not wanted:
                 return True
         if place:
-            passed = _passed_by(values, call, chain[place - 1], passed)
+            passed = _literal_arguments(values, call, chain[place - 1], passed)
     return False
 
 
-def _runs_another(values: ValueAnalysis, inner: cst.Call, site: cst.Call, outer: cst.Call) -> bool:
-    """Whether what runs what it is passed is passed something else than the function of an inner call: `run(test_step, test)`."""
+def _passes_another_function(
+    values: ValueAnalysis, inner: cst.Call, site: cst.Call, outer: cst.Call
+) -> bool:
+    """Whether an outer call passes another function than the one around an inner call: `run(test_step, test)`."""
     function = values.module.function_of(site)
     match values.definitions.reaching(site.func) if isinstance(site.func, cst.Name) else []:
         case [cst.Param() as param] if function is not None:
@@ -48,10 +50,10 @@ def _runs_another(values: ValueAnalysis, inner: cst.Call, site: cst.Call, outer:
     return False
 
 
-def conditions(
+def list_conditions(
     values: ValueAnalysis, node: cst.CSTNode
 ) -> Iterator[tuple[cst.BaseExpression, bool]]:
-    """The tests around a node in its function, and those that leave that before, with the answers that lead to the node."""
+    """Yield the tests that decide whether a node of a function runs, each with the answer that leads to the node."""
     function, child = values.module.function_of(node), node
     for ancestor in values.module.ancestors(node):
         if ancestor is function:
@@ -63,20 +65,20 @@ def conditions(
             case cst.BooleanOperation(left=left, operator=operator) if child is not left:
                 yield left, isinstance(operator, cst.And)
             case cst.IndentedBlock(body=statements):
-                yield from ((test, False) for test in _tests_before(statements, child))
+                yield from ((test, False) for test in _early_exit_tests(statements, child))
         child = ancestor
 
 
-def _tests_before(
+def _early_exit_tests(
     statements: Sequence[cst.BaseStatement], last: cst.CSTNode
 ) -> Iterator[cst.BaseExpression]:
-    """The tests at which a block is left before one of its statements."""
+    """Yield the tests of `if` statements above that leave the block."""
     for before in itertools.takewhile(lambda each: each is not last, statements):
-        if isinstance(before, cst.If) and before.orelse is None and _leaves(before):
+        if isinstance(before, cst.If) and before.orelse is None and _ends_in_exit(before):
             yield before.test
 
 
-def _leaves(conditional: cst.If) -> bool:
+def _ends_in_exit(conditional: cst.If) -> bool:
     """Whether the body of an `if` ends by leaving the function or the iteration."""
     last = conditional.body.body[-1] if conditional.body.body else None
     if isinstance(last, cst.SimpleStatementLine):
@@ -84,26 +86,26 @@ def _leaves(conditional: cst.If) -> bool:
     return isinstance(last, (cst.Return, cst.Raise, cst.Continue))
 
 
-def _passed_by(
+def _literal_arguments(
     values: ValueAnalysis, call: cst.Call, inner: cst.CSTNode, outer: Passed
 ) -> dict[cst.Param, cst.BaseExpression]:
-    """The literal arguments of a call for the function around a node, and for functions around that."""
+    """Return the literal arguments of a call, by parameter of the function around a node."""
     function = values.module.function_of(inner)
     found: dict[cst.Param, cst.BaseExpression] = {}
-    for param in parameters(function) if function is not None else ():
+    for param in list_parameters(function) if function is not None else ():
         assert function is not None
         given = [v for site, v in values.calls.actual_arguments(function, param) if site is call]
         value = given[0] if given else param.default
-        written = _written(values, value, outer) if value is not None else None
+        written = _find_literal(values, value, outer) if value is not None else None
         if written is not None:
             found[param] = written
     return found
 
 
-def _written(
+def _find_literal(
     values: ValueAnalysis, expression: cst.BaseExpression, passed: Passed
 ) -> cst.BaseExpression | None:
-    """The literal that an expression is, or that its parameter is passed."""
+    """Return the literal that an expression is, or that is passed for its parameter; None if unknown."""
     match expression:
         case cst.Name("True" | "False" | "None") | cst.Integer() | cst.SimpleString():
             return expression
@@ -114,31 +116,32 @@ def _written(
     return None
 
 
-def answered(values: ValueAnalysis, test: cst.BaseExpression, passed: Passed) -> bool | None:
-    """The value of a test for these arguments; None where it is not determined."""
+def evaluate_test(values: ValueAnalysis, test: cst.BaseExpression, passed: Passed) -> bool | None:
+    """Return the value of a test for these arguments; None if it is not determined."""
     match test:
         case cst.UnaryOperation(operator=cst.Not(), expression=inner):
-            answer = answered(values, inner, passed)
+            answer = evaluate_test(values, inner, passed)
             return None if answer is None else not answer
         case cst.BooleanOperation(left=left, operator=operator, right=right):
             ends = isinstance(operator, cst.Or)
-            sides = answered(values, left, passed), answered(values, right, passed)
+            sides = evaluate_test(values, left, passed), evaluate_test(values, right, passed)
             if ends in sides:
                 return ends
             return None if None in sides else not ends
         case cst.Comparison(
             left=left, comparisons=[cst.ComparisonTarget(operator=how, comparator=right)]
         ):
-            one, other = _written(values, left, passed), _written(values, right, passed)
+            one, other = _find_literal(values, left, passed), _find_literal(values, right, passed)
             if one is None or other is None:
                 return None
-            same = _value(values, one) == _value(values, other)
+            same = _evaluate(values, one) == _evaluate(values, other)
             if isinstance(how, (cst.Is, cst.Equal)):
                 return same
             return not same if isinstance(how, (cst.IsNot, cst.NotEqual)) else None
-    written = _written(values, test, passed)
-    return None if written is None else bool(_value(values, written))
+    written = _find_literal(values, test, passed)
+    return None if written is None else bool(_evaluate(values, written))
 
 
-def _value(values: ValueAnalysis, literal: cst.BaseExpression) -> object:
+def _evaluate(values: ValueAnalysis, literal: cst.BaseExpression) -> object:
+    """Return the Python value of a literal."""
     return ast.literal_eval(values.module.text(literal))

@@ -34,7 +34,7 @@ MAX_UNPACKED = 8
 
 
 @dataclass(frozen=True)
-class Entry:
+class RecordEntry:
     """What an entry of a dictionary is set to."""
 
     place: cst.CSTNode
@@ -42,7 +42,7 @@ class Entry:
 
 
 class Records:
-    """The records of one module."""
+    """The records of one module: objects whose attributes or entries are what their constructor was given."""
 
     def __init__(
         self, index: Index, classes: ClassHierarchy, calls: CallGraph, resolver: Resolver
@@ -53,21 +53,21 @@ class Records:
     # Attributes
 
     def attributes(self, used: cst.Attribute) -> list[Binding]:
-        """What an attribute is given by the calls that make the objects that may have it."""
+        """Return what an attribute is set to by the calls that create or replace the objects which may have it."""
         name = used.attr.value
         if name not in self._names:
             return []
         found: dict[cst.BaseExpression, None] = {}
         for value in self._resolver.of(used.value):
             if isinstance(value.node, cst.ClassDef) and value.kind is Kind.INSTANCE:
-                found.update(dict.fromkeys(self._of_class(value.node, name)))
+                found.update(dict.fromkeys(self._fields_from_class(value.node, name)))
             elif isinstance(value.node, cst.Call) and value.kind in (Kind.UNKNOWN, Kind.OTHER):
-                found.update(dict.fromkeys(self._of_call(value.node, name)))
-                found.update(dict.fromkeys(self._of_replacements(value.node, name)))
+                found.update(dict.fromkeys(self._fields_from_call(value.node, name)))
+                found.update(dict.fromkeys(self._fields_from_replacements(value.node, name)))
         return [self._binding(value) for value in found]
 
     def is_record(self, call: cst.Call) -> bool:
-        """Whether a call makes a record of a library's class, which computes nothing of what it is given."""
+        """Whether a call creates a record of a library's class, which only stores its arguments."""
         return any(
             callee.name == "collections.namedtuple" and isinstance(callee.node, cst.Call)
             if callee.kind is not Kind.LIBRARY
@@ -77,57 +77,62 @@ class Records:
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        """The names that records may be given."""
+        """The names of all fields and entries that records may have."""
         keywords = (a.keyword.value for c in self._index.calls for a in c.args if a.keyword)
-        texts = (text for call in self._index.calls for text in _texts_in(call))
-        fields = (name for owner in self._index.classes for name in _fields_of(owner))
+        texts = (text for call in self._index.calls for text in _words_in_arguments(call))
+        fields = (name for owner in self._index.classes for name in _annotated_names(owner))
         return frozenset((*keywords, *texts, *fields))
 
     def _binding(self, value: cst.BaseExpression) -> Binding:
+        """Return the binding of a field to a value; one object for each value."""
         if value not in self._bindings:
             self._bindings[value] = Binding(value, place=value)
         return self._bindings[value]
 
-    def _of_call(self, call: cst.Call, name: str) -> Iterator[cst.BaseExpression]:
+    def _fields_from_call(self, call: cst.Call, name: str) -> Iterator[cst.BaseExpression]:
+        """Yield what a library's record has under a name, by the call that creates it."""
         for callee in self._resolver.of(call.func):
             if callee.name == "collections.namedtuple" and isinstance(callee.node, cst.Call):
                 fields = _fields_of_tuple(callee.node)
                 if name in fields:
-                    yield from self._passed(call, name, fields.index(name))
+                    yield from self._find_passed(call, name, fields.index(name))
             elif callee.kind is Kind.LIBRARY and _RECORDS.fullmatch(callee.name):
-                yield from self._passed(call, name)
+                yield from self._find_passed(call, name)
                 if call.args and call.args[0].keyword is None and not call.args[0].star:
                     yield from (e.value for e in self.entries(call.args[0].value, name))
 
-    def _of_class(self, owner: cst.ClassDef, name: str) -> Iterator[cst.BaseExpression]:
+    def _fields_from_class(self, owner: cst.ClassDef, name: str) -> Iterator[cst.BaseExpression]:
+        """Yield what instances of a user-defined record class have under a name, by their constructor calls."""
         initial = next(self._classes.methods(owner, "__init__"), None)
         if initial is None:
             fields = [
-                f for each in reversed(self._classes.lineage(owner)) for f in _fields_of(each)
+                f for each in reversed(self._classes.lineage(owner)) for f in _annotated_names(each)
             ]
             position = fields.index(name) if name in fields else None
             for site in self._calls.sites(owner):
-                yield from self._passed(site, name, position)
-        elif initial.params.star_kwarg is not None and _stores_all(initial):
+                yield from self._find_passed(site, name, position)
+        elif initial.params.star_kwarg is not None and _stores_keywords(initial):
             for site in self._calls.sites(owner):
-                yield from self._passed(site, name)
-        yield from self._of_replacements(owner, name)
+                yield from self._find_passed(site, name)
+        yield from self._fields_from_replacements(owner, name)
 
-    def _of_replacements(self, made: cst.CSTNode, name: str) -> Iterator[cst.BaseExpression]:
-        """What replacements of a record give to a field."""
-        for call in self._replacements:
-            if any(value.node is made for value in self._resolver.of(self._replaced(call))):
-                yield from self._passed(call, name)
+    def _fields_from_replacements(
+        self, made: cst.CSTNode, name: str
+    ) -> Iterator[cst.BaseExpression]:
+        """Yield what `replace` calls set a field of a record to."""
+        for call in self._replace_calls:
+            if any(value.node is made for value in self._resolver.of(self._replaced_record(call))):
+                yield from self._find_passed(call, name)
 
     @cached_property
-    def _replacements(self) -> list[cst.Call]:
+    def _replace_calls(self) -> list[cst.Call]:
         """The calls of `dataclasses.replace` and of `_replace`."""
         return [call for call in self._index.calls if self._is_replacement(call)]
 
-    def _passed(
+    def _find_passed(
         self, call: cst.Call, name: str, position: int | None = None
     ) -> Iterator[cst.BaseExpression]:
-        """What a call passes under a name, at a position, or in a dictionary that it unpacks."""
+        """Yield what a call passes by name, by position, or in a dictionary that it unpacks."""
         given = argument(call, name, position)
         if given is not None:
             yield given.value
@@ -138,8 +143,11 @@ class Records:
 
     # Entries
 
-    def entries(self, container: cst.BaseExpression, key: str, depth: int = 0) -> Iterator[Entry]:
-        """The values stored under `key` in the dictionaries that `container` may be: of literals, `dict(…)` and `.update(…)`.
+    def entries(
+        self, container: cst.BaseExpression, key: str, depth: int = 0
+    ) -> Iterator[RecordEntry]:
+        """Yield the values stored under `key` in the dictionaries that `container` may be: from literals, `dict(…)` and
+        `.update(…)`.
 
         `depth` counts the dictionaries unpacked so far; the search ends at MAX_UNPACKED.
         """
@@ -147,33 +155,38 @@ class Records:
             return
         made = {value.node for value in self._resolver.of(container)} - {None}
         for node in made:
-            yield from self._written(node, key, depth + 1)
+            yield from self._entries_in_literal(node, key, depth + 1)
         for call in self.update_calls:
             assert isinstance(call.func, cst.Attribute)
             if not made.isdisjoint(value.node for value in self._resolver.of(call.func.value)):
-                yield from self._given(call.args, key, depth + 1)
+                yield from self._entries_in_arguments(call.args, key, depth + 1)
 
-    def _written(self, made: cst.CSTNode | None, key: str, depth: int) -> Iterator[Entry]:
+    def _entries_in_literal(
+        self, made: cst.CSTNode | None, key: str, depth: int
+    ) -> Iterator[RecordEntry]:
+        """Yield the entry of a key in a dictionary literal or call of `dict`; the last one counts."""
         match made:
             case cst.Dict(elements=elements):
                 for element in reversed(elements):  # the last one holds
                     if isinstance(element, cst.DictElement):
-                        is_it = is_text(element.key, key)
-                        found = [Entry(element.value, element.value)] if is_it else []
+                        is_it = is_string(element.key, key)
+                        found = [RecordEntry(element.value, element.value)] if is_it else []
                     else:
                         found = list(self.entries(element.value, key, depth))
                     if found:
                         yield from found
                         return
             case cst.Call(func=cst.Name("dict"), args=args):
-                yield from self._given(args, key, depth)
+                yield from self._entries_in_arguments(args, key, depth)
 
-    def _given(self, args: Sequence[cst.Arg], key: str, depth: int) -> Iterator[Entry]:
-        """What `dict` or `update` is given for an entry: a keyword holds rather than what a dictionary has."""
+    def _entries_in_arguments(
+        self, args: Sequence[cst.Arg], key: str, depth: int
+    ) -> Iterator[RecordEntry]:
+        """Yield what `dict` or `update` is given for a key; a keyword counts before a dictionary's entry."""
         for arg in reversed(args):
             if arg.keyword is not None:
                 is_it = arg.keyword.value == key
-                found = [Entry(arg.value, arg.value)] if is_it else []
+                found = [RecordEntry(arg.value, arg.value)] if is_it else []
             elif arg.star == "*":
                 found = []
             else:
@@ -193,31 +206,32 @@ class Records:
 
     @property
     def updates(self) -> Iterator[tuple[cst.BaseExpression, str, cst.BaseExpression]]:
-        """The entries and fields that `update` and `replace` set by keywords: the record, the name and the value."""
+        """The entries and fields that `update` and `replace` set by keywords: record, name and value."""
         changes = [
             (c, c.func.value) for c in self.update_calls if isinstance(c.func, cst.Attribute)
         ]
-        changes += [(call, self._replaced(call)) for call in self._replacements]
+        changes += [(call, self._replaced_record(call)) for call in self._replace_calls]
         for call, record in changes:
             yield from ((record, a.keyword.value, a.value) for a in call.args if a.keyword)
 
-    def _replaced(self, call: cst.Call) -> cst.BaseExpression:
-        """The record of which `dataclasses.replace(record, …)` or `record._replace(…)` makes another."""
+    def _replaced_record(self, call: cst.Call) -> cst.BaseExpression:
+        """Return the record that `dataclasses.replace(record, …)` or `record._replace(…)` copies."""
         if isinstance(call.func, cst.Attribute) and method(call) == "_replace":
             return call.func.value
         return call.args[0].value
 
     # What calls hand on
 
-    def handed_on(self, call: cst.Call) -> cst.BaseExpression | None:
-        """The 32 of `field(default=32)`, which a field of a data class has; the `config` of `replace(config, rate=1)`."""
+    def find_returned_argument(self, call: cst.Call) -> cst.BaseExpression | None:
+        """Return the 32 of `field(default=32)`, or the `config` of `replace(config, rate=1)`; None for other calls."""
         if self._is_replacement(call):
-            return self._replaced(call)
+            return self._replaced_record(call)
         name = self._resolver.qualified(call.func)
         given = argument(call, "default", _FIELDS[name]) if name in _FIELDS else None
         return given.value if given is not None else None
 
     def _is_replacement(self, call: cst.Call) -> bool:
+        """Whether a call copies a record with changes."""
         if not call.args:
             return False
         return (
@@ -226,42 +240,49 @@ class Records:
         )
 
 
-def is_text(node: cst.BaseExpression, text: str) -> bool:
+def is_string(node: cst.BaseExpression, text: str) -> bool:
+    """Whether a node is a string literal of this text."""
     return isinstance(node, cst.SimpleString) and node.evaluated_value == text
 
 
-def _name_of(node: cst.BaseExpression) -> str:
+def _name_or_empty(node: cst.BaseExpression) -> str:
+    """Return the text of a name; '' for another expression."""
     return node.value if isinstance(node, cst.Name) else ""
 
 
-def _texts_in(call: cst.Call) -> Iterator[str]:
-    """The words in the texts, and the keys of the dictionaries, that a call is given."""
+def _words_in_arguments(call: cst.Call) -> Iterator[str]:
+    """Yield the words in a call's string arguments, and the keys of its dictionaries."""
     for arg in call.args:
         match arg.value:
             case cst.SimpleString():
-                yield from _words(arg.value)
+                yield from _split_words(arg.value)
             case cst.List(elements=elements) | cst.Tuple(elements=elements):
                 texts = (e.value for e in elements if isinstance(e.value, cst.SimpleString))
-                yield from (word for text in texts for word in _words(text))
+                yield from (word for text in texts for word in _split_words(text))
             case cst.Dict(elements=entries):
                 keys = (e.key for e in entries if isinstance(e, cst.DictElement))
                 texts = (key for key in keys if isinstance(key, cst.SimpleString))
-                yield from (word for text in texts for word in _words(text))
+                yield from (word for text in texts for word in _split_words(text))
 
 
-def _words(text: cst.SimpleString) -> list[str]:
+def _split_words(text: cst.SimpleString) -> list[str]:
+    """Return the words of a string literal, separated by spaces or commas."""
     value = text.evaluated_value
     return re.split(r"[\s,]+", value.strip()) if isinstance(value, str) and len(value) < 500 else []
 
 
 def _fields_of_tuple(made: cst.Call) -> list[str]:
-    """The names that `namedtuple("Config", "batch rate")` has."""
+    """Return the field names of `namedtuple("Config", "batch rate")`."""
     given = argument(made, "field_names", 1)
-    return list(_texts_in(cst.Call(made.func, [cst.Arg(given.value)]))) if given is not None else []
+    return (
+        list(_words_in_arguments(cst.Call(made.func, [cst.Arg(given.value)])))
+        if given is not None
+        else []
+    )
 
 
-def _fields_of(owner: cst.ClassDef) -> Iterator[str]:
-    """The names that the body of a class annotates, in their order."""
+def _annotated_names(owner: cst.ClassDef) -> Iterator[str]:
+    """Yield the names that the body of a class annotates, in order."""
     for line in owner.body.body:
         for statement in line.body if isinstance(line, cst.SimpleStatementLine) else [line]:
             match statement:
@@ -269,10 +290,10 @@ def _fields_of(owner: cst.ClassDef) -> Iterator[str]:
                     yield name
 
 
-def _stores_all(initial: cst.FunctionDef) -> bool:
-    """Whether an `__init__` makes attributes of all that it is given: by `self.__dict__` or `setattr`."""
+def _stores_keywords(initial: cst.FunctionDef) -> bool:
+    """Whether an `__init__` stores all of its keywords as attributes: by `self.__dict__` or `setattr`."""
     return any(
         (isinstance(node, cst.Attribute) and node.attr.value == "__dict__")
-        or (isinstance(node, cst.Call) and _name_of(node.func) == "setattr")
+        or (isinstance(node, cst.Call) and _name_or_empty(node.func) == "setattr")
         for node in nodes_in(initial.body)
     )

@@ -14,22 +14,30 @@ Weights = tuple[tuple[cst.BaseExpression, Weight], ...]
 ROUNDING = 1e-9
 
 
-def weights_of_average(
+def find_average_weights(
     left: cst.BaseExpression, right: cst.BaseExpression, is_itself: IsItself
 ) -> Weights:
-    """The weights in a sum of two terms, one of which is a multiple of what the variable was before; else none."""
+    """Return the weights in a sum of two terms, one of which is a multiple of the variable's previous value; else ().
+
+    Args:
+        is_itself: whether an expression is the variable.
+    """
     for term, other in ((left, right), (right, left)):
-        kept = weight_of(term, is_itself)
+        kept = find_weight(term, is_itself)
         if kept is None:
             continue
-        if rest := weight_of_rest(kept, other):
+        if rest := find_other_weight(kept, other):
             return (kept, "factor"), *rest
         return ((kept, "open"),)
     return ()
 
 
-def step_of_average(added: cst.BaseExpression, sign: str, is_itself: IsItself) -> Weights:
-    """The weight of `w * (y - x)` that is added to x, or of `w * (x - y)` that is subtracted; else none."""
+def find_step_weight(added: cst.BaseExpression, sign: str, is_itself: IsItself) -> Weights:
+    """Return the weight `w` in `x += w * (y - x)`, or in `x -= w * (x - y)`; else ().
+
+    Args:
+        added: what is added or subtracted. sign: `+` or `-`.
+    """
     if sign not in ("+", "-"):
         return ()
     match added:
@@ -38,19 +46,19 @@ def step_of_average(added: cst.BaseExpression, sign: str, is_itself: IsItself) -
                 match difference:
                     case cst.BinaryOperation(left=one, operator=cst.Subtract(), right=other):
                         if is_itself(other if sign == "+" else one):
-                            inner = one_minus(weight)
+                            inner = find_complement(weight)
                             return (
                                 ((inner, "factor"),) if inner is not None else ((weight, "rest"),)
                             )
     return ()
 
 
-def weight_of_rest(kept: cst.BaseExpression, added: cst.BaseExpression) -> Weights:
-    """The weight of what is added to `d` times a variable: that of `(1 - d) * y`; else none."""
-    for factor in factors_of(added):
-        if (inner := one_minus(factor)) is not None and same_number(inner, kept):
+def find_other_weight(kept: cst.BaseExpression, added: cst.BaseExpression) -> Weights:
+    """Return the weight of the new value that is added to `d` times a variable: `1 - d` of `(1 - d) * y`; else ()."""
+    for factor in iterate_factors(added):
+        if (inner := find_complement(factor)) is not None and is_same_number(inner, kept):
             return ((inner, "factor"),)
-        if (inner := one_minus(kept)) is not None and same_number(inner, factor):
+        if (inner := find_complement(kept)) is not None and is_same_number(inner, factor):
             return ((factor, "rest"),)
         numbers = [number for each in (kept, factor) if (number := number_of(each)) is not None]
         if len(numbers) > 1 and abs(sum(numbers) - 1) < ROUNDING:
@@ -58,8 +66,8 @@ def weight_of_rest(kept: cst.BaseExpression, added: cst.BaseExpression) -> Weigh
     return ()
 
 
-def weight_of(term: cst.BaseExpression, is_itself: IsItself) -> cst.BaseExpression | None:
-    """The `d` of `d * x`."""
+def find_weight(term: cst.BaseExpression, is_itself: IsItself) -> cst.BaseExpression | None:
+    """Return the `d` of `d * x`; None for another term."""
     match term:
         case cst.BinaryOperation(left=left, operator=cst.Multiply(), right=right):
             if is_itself(left):
@@ -69,17 +77,18 @@ def weight_of(term: cst.BaseExpression, is_itself: IsItself) -> cst.BaseExpressi
     return None
 
 
-def factors_of(product: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+def iterate_factors(product: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield the factors of a product."""
     match product:
         case cst.BinaryOperation(left=left, operator=cst.Multiply(), right=right):
-            yield from factors_of(left)
-            yield from factors_of(right)
+            yield from iterate_factors(left)
+            yield from iterate_factors(right)
         case _:
             yield product
 
 
-def one_minus(weight: cst.BaseExpression) -> cst.BaseExpression | None:
-    """The `d` of `1 - d`."""
+def find_complement(weight: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the `d` of `1 - d`; None for another expression."""
     match weight:
         case cst.BinaryOperation(left=one, operator=cst.Subtract(), right=inner) if (
             number_of(one) == 1
@@ -88,6 +97,6 @@ def one_minus(weight: cst.BaseExpression) -> cst.BaseExpression | None:
     return None
 
 
-def same_number(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+def is_same_number(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
     """Whether two expressions are the same number: one name, or one literal."""
     return one.deep_equals(other)

@@ -7,16 +7,17 @@ from dataclasses import replace
 import libcst as cst
 
 from .exponents import Exponent, Unknown, exponent_of
-from .scale_findings import Scale, numbered
+from .scale_findings import Scale, pair_with_index
 from .scale_signatures import Signature
-from .scale_walk import Walk
+from .scale_walk import ScaleWalk
 from .syntax import argument
 
 #: Parameters that may be given a shape, the number of rows first.
 _SHAPES = frozenset({"shape", "size"})
 
 
-def apply_signature(walk: Walk, call: cst.Call, signature: Signature) -> Scale:
+def apply_signature(walk: ScaleWalk, call: cst.Call, signature: Signature) -> Scale:
+    """Return how a call's result scales by its signature, and record what the signature expects of the arguments."""
     receiver: Scale | None = None
     if isinstance(call.func, cst.Attribute) and not walk.qualified(call):
         receiver = walk.scale(call.func.value)
@@ -26,12 +27,12 @@ def apply_signature(walk: Walk, call: cst.Call, signature: Signature) -> Scale:
         for place, (name, term) in enumerate(signature.parameters)
         if (arg := argument(call, name, place)) is not None
     ]
-    first = _numbers(walk, given[0][0], given[0][2]) if given else None
+    first = _scale_of_numbers(walk, given[0][0], given[0][2]) if given else None
     # Where a number is looked up in a sequence, it is the number that is converted.
     for name, term, value in sorted(given, key=lambda each: walk.scale(each[2]).length is None):
         if term is None:
             continue
-        scale = _numbers(walk, name, value)
+        scale = _scale_of_numbers(walk, name, value)
         if term.letter is not None and term.letter not in letters:
             letters[term.letter] = scale.value
             if scale.length is not None and len(signature.parameters) == 1:
@@ -41,25 +42,31 @@ def apply_signature(walk: Walk, call: cst.Call, signature: Signature) -> Scale:
         expected = term.at(letters)
         if isinstance(value, cst.List | cst.Tuple):
             for element in value.elements:
-                walk.sink(element.value, expected, reason)
+                walk.note_sink(element.value, expected, reason)
         else:
-            walk.sink(value, expected, reason, term.is_epochs)
-    return signature_result(walk, signature, letters, receiver or first, call)
+            walk.note_sink(value, expected, reason, term.is_epochs)
+    return scale_by_signature(walk, signature, letters, receiver or first, call)
 
 
-def _numbers(walk: Walk, name: str, value: cst.BaseExpression) -> Scale:
-    """How the numbers scale that are given for a parameter; of a shape, the number of rows."""
+def _scale_of_numbers(walk: ScaleWalk, name: str, value: cst.BaseExpression) -> Scale:
+    """Return how the numbers in an argument scale; for a shape, the number of rows."""
     rows = walk.scale(value).item(0) if name in _SHAPES else None
     return rows or walk.numbers(value)
 
 
-def signature_result(
-    walk: Walk,
+def scale_by_signature(
+    walk: ScaleWalk,
     signature: Signature,
     letters: dict[str, Exponent],
     receiver: Scale | None,
     node: cst.BaseExpression,
 ) -> Scale:
+    """Return how the result of a signature scales.
+
+    Args:
+        letters: the exponents of the signature's letters.
+        receiver: how the receiver of a method, else the first argument, scales.
+    """
     unknown = Unknown(node, "length")
     letters.setdefault("u", exponent_of(unknown))
     walk.found.counts.append((unknown, True))
@@ -81,5 +88,5 @@ def signature_result(
     if scale is None:
         return Scale(value)
     if signature.is_numbered and scale.length is not None:
-        scale = replace(scale, element=numbered(scale.length, scale.element or element))
+        scale = replace(scale, element=pair_with_index(scale.length, scale.element or element))
     return replace(scale, is_record=False)

@@ -38,7 +38,7 @@ class State:
 
 
 class CarriedState:
-    """Which statements of one module compute a variable from itself, and the numbers by which they do."""
+    """Finds statements that compute a variable from itself, and the numbers with which they combine it."""
 
     def __init__(
         self,
@@ -50,23 +50,25 @@ class CarriedState:
         self._values, self._library = values, library
         self._recurrences, self._reaching = recurrences, reaching
 
-    def numbers(
+    def find_numbers(
         self, state: State, value: cst.BaseExpression, path: Path = ()
     ) -> list[cst.CSTNode]:
-        """The numbers that a state meets on its way from one step to the next; none where it does not come back.
+        """Return the numbers with which a state is combined from one step to the next; [] if it does not depend on itself.
 
         Args:
-            value, path: the part of an expression that it is set to.
+            value, path: the part of an expression that the state is set to.
         """
-        found = self._on_the_way(state, value, path, set()) or []
+        found = self._numbers_between(state, value, path, set()) or []
         if state.binding is not None and state.binding.adds and self._is_number(value, True):
             found = [*found, value]
         return list(dict.fromkeys(found))
 
-    def _on_the_way(
+    def _numbers_between(
         self, state: State, node: cst.BaseExpression, path: Path, seen: set[object]
     ) -> list[cst.CSTNode] | None:
-        """The numbers between the state before and an expression; None where the expression does not depend on that."""
+        """Return the numbers between the previous state and an expression; None if the expression does not depend on that
+        state.
+        """
         if (node, path) in seen or len(seen) > MAX_FOLLOWED:
             return None
         seen.add((node, path))
@@ -74,46 +76,55 @@ class CarriedState:
             return []
         match node:
             case cst.BinaryOperation(left=left, operator=operator, right=right):
-                return self._combined(state, (left, right), isinstance(operator, _ARITHMETIC), seen)
+                return self._numbers_in_operands(
+                    state, (left, right), isinstance(operator, _ARITHMETIC), seen
+                )
             case cst.List(elements=elements) | cst.Tuple(elements=elements) if not path:
-                return self._combined(state, tuple(e.value for e in elements), False, seen)
+                return self._numbers_in_operands(
+                    state, tuple(e.value for e in elements), False, seen
+                )
             case cst.UnaryOperation(expression=inner):
-                return self._on_the_way(state, inner, path, seen)
+                return self._numbers_between(state, inner, path, seen)
             case cst.Call() if not self._runs_function(node):
                 given = (node.func.value,) if isinstance(node.func, cst.Attribute) else ()
-                return self._combined(state, (*given, *(a.value for a in node.args)), False, seen)
+                return self._numbers_in_operands(
+                    state, (*given, *(a.value for a in node.args)), False, seen
+                )
         found = [
-            self._on_the_way(state, source, part, seen)
+            self._numbers_between(state, source, part, seen)
             for source, part in self._values.flow.predecessors(node, path)
-            if not self._begins(source, state)
+            if not self._is_initial_value(source, state)
         ]
-        return _united(found)
+        return _join_reached(found)
 
-    def _begins(self, source: cst.BaseExpression, state: State) -> bool:
-        """Whether an expression stands in an `__init__`, which runs once, and the state is set elsewhere."""
+    def _is_initial_value(self, source: cst.BaseExpression, state: State) -> bool:
+        """Whether an expression is in an `__init__`, which runs once, while the state is set elsewhere."""
         module = self._values.module
         function = module.function_of(source)
         is_initial = function is not None and function.name.value == "__init__"
         return is_initial and module.function_of(state.place) is not function
 
-    def _combined(
+    def _numbers_in_operands(
         self,
         state: State,
         operands: tuple[cst.BaseExpression, ...],
         counts_numbers: bool,
         seen: set[object],
     ) -> list[cst.CSTNode] | None:
-        each = [self._on_the_way(state, operand, (), seen) for operand in operands]
-        united = _united(each)
+        """Return the numbers beside and within operands; None if no operand depends on the state."""
+        each = [self._numbers_between(state, operand, (), seen) for operand in operands]
+        united = _join_reached(each)
         if united is None:
             return None
         others = (o for o, found in zip(operands, each, strict=True) if found is None)
         return [*united, *(o for o in others if self._is_number(o, counts_numbers))]
 
     def _runs_function(self, call: cst.Call) -> bool:
+        """Whether a call runs a function of the program."""
         return any(value.kind is Kind.FUNCTION for value in self._values.of(call.func))
 
     def _is_state(self, state: State, node: cst.BaseExpression) -> bool:
+        """Whether an expression reads the state."""
         if state.record is not None:
             match node:
                 case cst.Subscript(value=record) if text_key(node) == state.key:
@@ -126,8 +137,8 @@ class CarriedState:
         return not isinstance(node, cst.Name) and self._recurrences.is_same(node, state.place)
 
     def _is_number(self, node: cst.BaseExpression, is_operand: bool) -> bool:
-        """Whether an operand is a number of the program, or an argument one that may be a weight."""
-        for number in self._constants(node):
+        """Whether an operand is a number of the program; for an argument of a call, whether it may be a weight."""
+        for number in self._find_constants(node):
             if not is_constant(number):
                 return True  # from outside the program
             value = number_of(number)
@@ -137,22 +148,22 @@ class CarriedState:
                 return True
         return False
 
-    def _constants(self, node: cst.BaseExpression, depth: int = 0) -> list[cst.BaseExpression]:
-        """The numbers that an expression is computed from; none where it is computed from something else, too."""
+    def _find_constants(self, node: cst.BaseExpression, depth: int = 0) -> list[cst.BaseExpression]:
+        """Return the numbers that an expression is computed from; [] if it is also computed from something else."""
         if is_constant(node) or self._library.is_external(self._values, node):
             return [node]
         if depth > MAX_DEPTH:
             return []
         match node:
             case cst.List(elements=elements) | cst.Tuple(elements=elements):
-                items = [self._constants(element.value, depth + 1) for element in elements]
+                items = [self._find_constants(element.value, depth + 1) for element in elements]
                 return [number for each in items for number in each] if all(items) else []
             case cst.BinaryOperation(left=left, right=right):
-                sides = [self._constants(side, depth + 1) for side in (left, right)]
+                sides = [self._find_constants(side, depth + 1) for side in (left, right)]
                 return [*sides[0], *sides[1]] if all(sides) else []
             case cst.Name() | cst.Attribute() | cst.Subscript():
                 made = [
-                    self._constants(value.node, depth + 1)
+                    self._find_constants(value.node, depth + 1)
                     if isinstance(value.node, cst.BinaryOperation | cst.BaseNumber)
                     else []
                     for value in self._values.of(node)
@@ -162,6 +173,7 @@ class CarriedState:
         return []
 
 
-def _united(found: list[list[cst.CSTNode] | None]) -> list[cst.CSTNode] | None:
+def _join_reached(found: list[list[cst.CSTNode] | None]) -> list[cst.CSTNode] | None:
+    """Join the numbers of all sources that depend on the state; None if none does."""
     reached = [each for each in found if each is not None]
     return [number for each in reached for number in each] if reached else None

@@ -15,12 +15,15 @@ LEAST_COUNT = 100
 
 
 class Constants:
-    """The constants of one module, by where they stand."""
+    """Ranks the constants of one module by their position in the program."""
 
     def __init__(self, values: ValueAnalysis) -> None:
         self._values = values
 
     def rank(self, node: cst.BaseExpression) -> Rank:
+        """Return in which order a constant is given exponent 0 where the equations leave a choice; late ranks likely count
+        steps.
+        """
         parent = self._values.module.parent(node)
         number = number_of(node)
         whole = number is None or (number % 1 == 0 and number not in (1, -1))
@@ -33,14 +36,14 @@ class Constants:
                 return Rank.WHOLE_FACTOR if whole else Rank.FACTOR
             case cst.AugAssign():
                 return Rank.RATIO if isinstance(node, cst.Integer) else Rank.INCREMENT
-            case cst.Arg() if self._caller(parent).startswith("builtins."):
+            case cst.Arg() if self._called_name(parent).startswith("builtins."):
                 pass
             case cst.Assign() | cst.AnnAssign() | cst.Param() | cst.Arg() | cst.DictElement():
                 return Rank.NAMED if whole or isinstance(node, cst.Integer) else Rank.FACTOR
         return Rank.COUNT if whole else Rank.RATIO
 
     def _is_in_ratio(self, node: cst.BaseExpression) -> bool:
-        """Whether a number is a factor in a ratio, `step / 500`, and so may be in the unit of the other."""
+        """Whether a number is a factor in a ratio, `step / 500`, and so may have the unit of the other number."""
         parent = self._values.module.parent(node)
         while isinstance(parent, cst.BinaryOperation):
             if isinstance(parent.operator, cst.Divide):
@@ -51,21 +54,22 @@ class Constants:
         return False
 
     def count_in_ratio(self, total: cst.BinaryOperation) -> cst.BaseExpression | None:
-        """The `n` of `10 + n` in `(1 + n) / (10 + n)`, where neither number can be divided without rounding."""
+        """Return the `n` of `10 + n` in `(1 + n) / (10 + n)`, where neither number can be divided without rounding; else None."""
         ratio = self._values.module.parent(total)
         match ratio:
             case cst.BinaryOperation(left=left, operator=cst.Divide(), right=right):
-                counts = _shifted(left), _shifted(right)
+                counts = _find_shifted_variable(left), _find_shifted_variable(right)
                 if counts[0] and counts[1] and counts[0].deep_equals(counts[1]):
-                    return _shifted(total)
+                    return _find_shifted_variable(total)
         return None
 
-    def _caller(self, arg: cst.CSTNode) -> str:
+    def _called_name(self, arg: cst.CSTNode) -> str:
+        """Return the canonical name of the function that is given an argument."""
         call = self._values.module.parent(arg)
         return self._values.qualified(call.func) if isinstance(call, cst.Call) else ""
 
     def shifts_count(self, node: cst.BaseExpression) -> bool:
-        """Whether a number is the 1 of `step + 1` or `step >= 1`, one step in any unit."""
+        """Whether a number is the 1 of `step + 1` or `step >= 1`: one step in any unit."""
         if number_of(node) not in (1, -1) or not isinstance(node, cst.Integer | cst.UnaryOperation):
             return False
         match self._values.module.parent(node):
@@ -83,8 +87,8 @@ class Constants:
         return False
 
 
-def _shifted(total: cst.BaseExpression) -> cst.BaseExpression | None:
-    """The variable that a number is added to."""
+def _find_shifted_variable(total: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the variable to which a number is added; None for another expression."""
     match total:
         case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
             for number, variable in ((left, right), (right, left)):

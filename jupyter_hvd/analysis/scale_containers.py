@@ -8,27 +8,29 @@ from dataclasses import replace
 import libcst as cst
 
 from .exponents import ZERO, Exponent, Unknown, exponent_of
-from .index import Binding, element_of
-from .records import is_text
+from .index import Binding, bound_expression
+from .records import is_string
 from .scale_findings import Agreement, Opaque, Recurrence, Scale, Sink, number_of, unknown_scale
 from .scale_state import StateUpdates
-from .scale_walk import Walk
-from .syntax import added_to, argument, is_string_literal, method, text_key
+from .scale_walk import ScaleWalk
+from .syntax import argument, find_increment, is_string_literal, method, text_key
 
 #: The entry of a list that is one step before the last: one step is one in any unit.
 LAST_BUT_ONE = 2
 
 
 class Containers:
-    """The lists and dictionaries of one module."""
+    """How the lists and dictionaries of one module scale."""
 
-    def __init__(self, walk: Walk, state: StateUpdates) -> None:
+    def __init__(self, walk: ScaleWalk, state: StateUpdates) -> None:
         self._walk, self._state = walk, state
         self._values, self._module, self._index = walk.values, walk.values.module, walk.values.index
         self._entered: dict[tuple[object, str], Scale] = {}
 
-    def of_dictionary(self, node: cst.Dict) -> Scale:
-        """A dictionary by numbers, as `{0: 0.1, 1000: 0.01}`; one by texts has entries of their own."""
+    def scale_dictionary(self, node: cst.Dict) -> Scale:
+        """Return how a dictionary with numbers as keys scales, `{0: 0.1, 1000: 0.01}`. Entries of one with string keys scale by
+        themselves.
+        """
         written = [e for e in node.elements if isinstance(e, cst.DictElement)]
         if len(written) < len(node.elements) or any(is_string_literal(e.key) for e in written):
             return unknown_scale(node)
@@ -38,15 +40,16 @@ class Containers:
         )
         return Scale(exponent_of(Unknown(node)), ZERO, None, keys, values)
 
-    def of_subscript(self, node: cst.Subscript) -> Scale:
+    def scale_subscript(self, node: cst.Subscript) -> Scale:
+        """Return how an entry, an element or a slice scales."""
         container = self._walk.scale(node.value)
         if (key := text_key(node)) is not None:
-            return self._of_entry(node, key)
+            return self._scale_entry(node, key)
         match node.slice:
             case [cst.SubscriptElement(slice=cst.Slice(lower=lower, upper=upper, step=stride)), *_]:
                 length = self._slice_length(lower, upper, container.length)
                 if stride is not None and length is not None and number_of(stride) not in (1, -1):
-                    self._walk.sink(_without_sign(stride), length, "takes one of so many")
+                    self._walk.note_sink(_strip_sign(stride), length, "takes one of so many")
                     length = ZERO
                 return replace(container, length=length, items=())
             case [cst.SubscriptElement(slice=cst.Index(value=index))]:
@@ -54,20 +57,20 @@ class Containers:
                     length = self._slice_length(*bounds, container.length)
                     return replace(container, length=length, items=())
                 if container.values:
-                    return self._looked_up(container, index) or unknown_scale(node)
+                    return self._scale_lookup(container, index) or unknown_scale(node)
                 number = number_of(index)
                 if number is not None and self._is_counted(node):
-                    return self._of_entry(node, str(number))
+                    return self._scale_entry(node, str(number))
                 chosen = self._walk.scale(index)
                 at = number if isinstance(number, int) else -1
                 found = container.item(at) if at >= 0 else self._walk.element(container)
                 if at < -LAST_BUT_ONE and container.length:
-                    back = _without_sign(index)
-                    self._walk.sink(back, container.length, "takes it from the end")
+                    back = _strip_sign(index)
+                    self._walk.note_sink(back, container.length, "takes it from the end")
                 if chosen.length is not None:
                     return replace(container, length=chosen.length, items=())
                 if number is None:
-                    self._read_or_set(node, index, chosen.value, container.length)
+                    self._note_access(node, index, chosen.value, container.length)
                 return found or Scale(container.value)
         return Scale(container.value)
 
@@ -83,14 +86,19 @@ class Containers:
                 return (lower[0].value if lower else None), upper
         return None
 
-    def _read_or_set(
+    def _note_access(
         self,
         node: cst.Subscript,
         index: cst.BaseExpression,
         position: Exponent,
         length: Exponent | None,
     ) -> None:
-        """Note an entry that is read or set by a number that is no constant."""
+        """Record an access by a computed number: a store, a lookup, or, in a sequence of unknown length, an opaque value.
+
+        Args:
+            position: the exponent of the number.
+            length: the exponent of the sequence's length, if known.
+        """
         is_set = self._is_set(node)
         is_dictionary = any(isinstance(v.node, cst.Dict) for v in self._values.of(node.value))
         if length is not None and not (is_set and is_dictionary):
@@ -99,21 +107,22 @@ class Containers:
         elif not is_set:
             self._walk.found.opaque.append(Opaque(node, Unknown(node), (position,)))
 
-    def _looked_up(self, dictionary: Scale, key: cst.BaseExpression) -> Scale | None:
-        """The value of a dictionary that a number is the key of."""
+    def _scale_lookup(self, dictionary: Scale, key: cst.BaseExpression) -> Scale | None:
+        """Return how the value scales that a dictionary has under a computed number; None if it has no number keys."""
         keys = self._walk.element(dictionary)
         if keys is not None:
-            self.look_up(key, keys)
+            self.note_lookup(key, keys)
         return self._walk.any_of(dictionary.values)
 
-    def look_up(self, number: cst.BaseExpression, among: Scale) -> None:
-        """A number that is compared with each of several: those that are written out are edited, else the number is."""
+    def note_lookup(self, number: cst.BaseExpression, among: Scale) -> None:
+        """Record that a number is compared with each of several. If those are literals, they are edited, else the number is."""
         exponents = self._walk.scale(number).value, among.value
         result = exponent_of(Unknown(number, "lookup"))
         agreement = Agreement("lookup", number, number, number, exponents, result)
         self._walk.found.agreements.append(agreement)
 
     def _is_set(self, node: cst.Subscript) -> bool:
+        """Whether a subscript is the target of an assignment."""
         return self._module.is_set(node)
 
     def _slice_length(
@@ -122,11 +131,11 @@ class Containers:
         upper: cst.BaseExpression | None,
         whole: Exponent | None,
     ) -> Exponent | None:
-        """The length of `x[i:i + n]`, of `x[i * n:(i + 1) * n]`, of `x[:n]`."""
+        """Return the exponent of a slice's length: of `x[i:i + n]`, `x[i * n:(i + 1) * n]`, `x[:n]`; None if unknown."""
         if upper is None:
             match lower:
                 case cst.UnaryOperation(operator=cst.Minus(), expression=window) if whole:
-                    self._walk.sink(window, whole, "takes so many of the last")
+                    self._walk.note_sink(window, whole, "takes so many of the last")
                     return whole
             return whole
         text = self._module.text
@@ -136,7 +145,7 @@ class Containers:
             match self._walk.reaching(upper):
                 case [Binding(value=cst.BinaryOperation() as end, path=(), adds=False)]:
                     upper = end
-        if (added := added_to(lower, upper)) is not None:
+        if (added := find_increment(lower, upper)) is not None:
             return self._walk.scale(added).value
         match lower, upper:
             case cst.BinaryOperation(left=a, operator=cst.Multiply(), right=b), cst.BinaryOperation(
@@ -145,18 +154,20 @@ class Containers:
                 for size in (a, b):
                     if text(size) in (text(c), text(d)):
                         return self._walk.scale(size).value
-        bounds = [_without_sign(bound) for bound in (lower, upper)]
+        bounds = [_strip_sign(bound) for bound in (lower, upper)]
         if whole and all(isinstance(bound, cst.Integer) for bound in bounds):
             for bound in bounds:
-                self._walk.sink(bound, whole, "cuts at so many")
+                self._walk.note_sink(bound, whole, "cuts at so many")
             return whole
         return None
 
-    def _of_entry(self, node: cst.Subscript, key: str) -> Scale:
-        """`cfg["steps"]`: what the entry of a dictionary of the program is set to, and what is added to it."""
+    def _scale_entry(self, node: cst.Subscript, key: str) -> Scale:
+        """Return how the entry `cfg["steps"]` of a dictionary scales: by what it is set to, and what is added to it."""
         entries = list(self._entries(node, key))
         if not entries or self._values.overridden.is_overridden(node):
-            return self._filled_entry(node.value, key) or self._walk.outside(node)
+            return self._scale_filled_entry(node.value, key) or self._walk.scale_unknown_source(
+                node
+            )
         identity = self._values.definitions.identity(node.value)
         of = identity if isinstance(identity, frozenset) else self._module.text(node.value)
         if (of, key) not in self._entered:
@@ -165,18 +176,18 @@ class Containers:
             starts = [self._walk.statement(place) for place, _, made in entries if made is None]
             for place, source, recurrence in entries:
                 if recurrence is not None:
-                    self._state.recur(place, value, recurrence, starts)
+                    self._state.note_recurrence(place, value, recurrence, starts)
                     self._state.made[source] = value
                     continue
                 scale = self._walk.scale(source)
-                self._walk.flow(value, scale.value, place)
+                self._walk.note_flow(value, scale.value, place)
                 if scale.length is not None:
-                    filled = self._filled_entry(node.value, key, starts)
+                    filled = self._scale_filled_entry(node.value, key, starts)
                     self._entered[of, key] = replace(filled or scale, value=value)
         return self._entered[of, key]
 
     def _is_counted(self, node: cst.Subscript) -> bool:
-        """Whether an entry of a list counts, as in `count[0] += 1` within a function."""
+        """Whether an element of a list is a counter, as in `count[0] += 1` within a function."""
         if not isinstance(node.value, cst.Name):
             return False
         text = self._module.text
@@ -189,10 +200,10 @@ class Containers:
     def _entries(
         self, node: cst.Subscript, key: str
     ) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, Recurrence | None]]:
-        """Where an entry is set, to what, and how that is made of what the entry was."""
+        """Yield where an entry is set, its value, and the recurrence that computes it from its previous value, if any."""
         container, recurrences = node.value, self._walk.recurrences
         for entry in self._values.records.entries(container, key):
-            yield entry.place, *self._made_of_itself(node, entry.value)
+            yield entry.place, *self._split_recurrence(node, entry.value)
         for made in self._values.of(container) if key.isdecimal() else ():
             match made.node:
                 case cst.List(elements=elements) if int(key) < len(elements):
@@ -206,23 +217,24 @@ class Containers:
                 continue
             statement = self._module.parent(target)
             if isinstance(statement, cst.AugAssign):
-                yield target, value, recurrences.augmented(statement, target)
+                yield target, value, recurrences.of_augmented(statement, target)
             else:
-                yield target, *self._made_of_itself(node, value)
+                yield target, *self._split_recurrence(node, value)
 
-    def _made_of_itself(
+    def _split_recurrence(
         self, entry: cst.Subscript, value: cst.BaseExpression
     ) -> tuple[cst.BaseExpression, Recurrence | None]:
-        """What an entry is set to, without bounds around it, and how it is made of what the entry was."""
+        """Return what an entry is set to, without bounds around it, and the recurrence from its previous value, if any."""
         inner = self._walk.recurrences.within_bounds(value, entry)
         recurrence = self._walk.recurrences.of_entry(entry, inner)
         return (inner, recurrence) if recurrence is not None else (value, None)
 
-    def of_dictionary_method(self, held: Scale, call: cst.Call) -> Scale | None:
+    def scale_dictionary_method(self, held: Scale, call: cst.Call) -> Scale | None:
+        """Return how `get`, `items`, `keys` or `values` of a dictionary with number keys scales; None for other methods."""
         keys, values = self._walk.element(held), self._walk.any_of(held.values)
         match method(call), call.args:
             case (("get" | "pop" | "setdefault"), [key, *rest]):
-                found = self._looked_up(held, key.value)
+                found = self._scale_lookup(held, key.value)
                 return (
                     self._walk.join([found, self._walk.scale(rest[0].value)], call)
                     if rest and found
@@ -236,8 +248,8 @@ class Containers:
                 return Scale(ZERO, ZERO, values)
         return None
 
-    def filled(self, binding: Binding, place: cst.CSTNode, scale: Scale) -> Scale:
-        """How a list scales to which elements are appended: its length by how often that is done."""
+    def scale_filled_list(self, binding: Binding, place: cst.CSTNode, scale: Scale) -> Scale:
+        """Return how a list scales to which elements are appended: its length as often as that happens."""
         if isinstance(place, cst.Name):
             calls = self._index.filled.get(place.value, [])
         elif isinstance(place, cst.Attribute):
@@ -247,61 +259,66 @@ class Containers:
         for call in calls:
             assert isinstance(call.func, cst.Attribute)
             if method(call) == "append" and self._walk.recurrences.is_same(call.func.value, place):
-                often = self._walk.frequencies.since(
-                    call, self._state.starts(binding, place, itself=True)
+                often = self._walk.frequencies.per_start(
+                    call, self._state.find_starts(binding, place, itself=True)
                 )
-                written = element_of(binding)
-                limit = self.limit(written) if written is not None else None
+                written = bound_expression(binding)
+                limit = self.find_limit(written) if written is not None else None
                 if limit is not None:
-                    self._walk.sink(limit, often, "holds so many of the last")
+                    self._walk.note_sink(limit, often, "holds so many of the last")
                 return Scale(scale.value, often, self._walk.scale(call.args[0].value))
         return scale
 
-    def _filled_entry(
+    def _scale_filled_entry(
         self,
         container: cst.BaseExpression,
         key: str | None,
         starts: Sequence[cst.CSTNode] = (),
     ) -> Scale | None:
-        """How a list in a dictionary scales to which elements are appended, by any key where none is given."""
+        """Return how a list in a dictionary scales to which elements are appended; under any key if `key` is None."""
         for call in self._index.filled_in(container):
             match call:
                 case cst.Call(func=cst.Attribute(value=cst.Subscript() as entry)) if (
                     method(call) == "append" and text_key(entry) in (key, None)
                 ) or key is None:
                     if self._walk.recurrences.is_same(entry.value, container):
-                        often = self._walk.frequencies.since(call, starts or self._made(container))
+                        often = self._walk.frequencies.per_start(
+                            call, starts or self._creating_statements(container)
+                        )
                         element = self._walk.scale(call.args[0].value)
                         return Scale(element.value, often, element)
         return None
 
-    def _made(self, container: cst.BaseExpression) -> list[cst.CSTNode]:
-        """The statements that make a container."""
+    def _creating_statements(self, container: cst.BaseExpression) -> list[cst.CSTNode]:
+        """Return the statements that create a container."""
         if not isinstance(container, cst.Name) or not self._walk.has_few(container):
             return []
         bindings = self._values.definitions.of(container)
         places = (b.place for b in bindings if isinstance(b, Binding))
         return [self._walk.statement(place) for place in places if place is not None]
 
-    def of_filled(self, call: cst.Call) -> Scale | None:
-        """How `history.items()` and `history.values()` scale, of a dictionary of lists to which elements are appended."""
+    def scale_filled_dictionary(self, call: cst.Call) -> Scale | None:
+        """Return how `history.items()` or `history.values()` scales, of a dictionary of lists that the program fills; else
+        None.
+        """
         if not isinstance(call.func, cst.Attribute) or method(call) not in ("items", "values"):
             return None
-        filled = self._filled_entry(call.func.value, None)
+        filled = self._scale_filled_entry(call.func.value, None)
         if filled is None or call.args:
             return None
         pair = Scale(ZERO, items=(unknown_scale(call), filled))
         return Scale(ZERO, ZERO, filled if method(call) == "values" else pair)
 
-    def limit(self, value: cst.BaseExpression) -> cst.BaseExpression | None:
-        """The `n` of `deque(maxlen=n)`."""
+    def find_limit(self, value: cst.BaseExpression) -> cst.BaseExpression | None:
+        """Return the `n` of `deque(maxlen=n)`; None for another expression."""
         if isinstance(value, cst.Call) and self._walk.qualified(value) == "collections.deque":
             limit = argument(value, "maxlen", 1)
             return limit.value if limit is not None else None
         return None
 
 
-def _without_sign(node: cst.BaseExpression) -> cst.BaseExpression:
+def _strip_sign(node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return the operand of a unary minus; other expressions unchanged."""
     match node:
         case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
             return inner
@@ -309,8 +326,9 @@ def _without_sign(node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _has_key(entry: cst.Subscript, key: str) -> bool:
+    """Whether a subscript has this string or number as its key."""
     return any(
         isinstance(e.slice, cst.Index)
-        and (is_text(e.slice.value, key) or str(number_of(e.slice.value)) == key)
+        and (is_string(e.slice.value, key) or str(number_of(e.slice.value)) == key)
         for e in entry.slice
     )

@@ -18,7 +18,7 @@ _NOT_ASSOCIATIVE = (cst.Divide, cst.FloorDivide, cst.Modulo, cst.MatrixMultiply)
 def edit_around(
     node: cst.BaseExpression, parent: cst.CSTNode | None, coercion: Coercion, size: str
 ) -> tuple[str, str]:
-    """The text before and after an expression that converts it.
+    """Return the text before and after an expression that converts it.
 
     Args:
         parent: the node around it. size: how the program writes the number of ranks.
@@ -30,22 +30,24 @@ def edit_around(
         last = f"max(1, {period} // {size})" if period.isdecimal() else period
         return f"min({inner[0]}", f"{inner[1]} // {size}, {last} - 1)"
     if coercion.kind == "list":
-        factor = f"* {size}" if coercion.power == 1 else f"* {size} ** {_number(coercion.power)}"
+        factor = (
+            f"* {size}" if coercion.power == 1 else f"* {size} ** {_format_power(coercion.power)}"
+        )
         each = f"each {factor}"
         if coercion.power == -1:
             each = f"-(-each // {size})" if coercion.is_whole else f"each / {size}"
         return f"[{each} for each in ", "]"
     if coercion.kind == "keys":
-        key = f"each * {size} ** {_number(coercion.power)}"
+        key = f"each * {size} ** {_format_power(coercion.power)}"
         if coercion.power == -1:
             key = f"-(-each // {size})" if coercion.is_whole else f"each / {size}"
         return f"{{{key}: value for each, value in {inner[0]}", f"{inner[1]}.items()}}"
     if coercion.kind == "rest":
-        power = size if coercion.power == 1 else f"({size} ** {_number(coercion.power)})"
+        power = size if coercion.power == 1 else f"({size} ** {_format_power(coercion.power)})"
         before, after = f"(1 - (1 - {power_of[0]}", f"{power_of[1]}) ** {power})"
         return before, after
     if coercion.kind == "repeated":
-        power = size if coercion.power == 1 else f"({size} ** {_number(coercion.power)})"
+        power = size if coercion.power == 1 else f"({size} ** {_format_power(coercion.power)})"
         before, after = power_of[0], f"{power_of[1]} ** {power}"
     elif coercion.is_whole and coercion.power == -1:
         return f"max(1, {inner[0]}", f"{inner[1]} // {size})"
@@ -58,7 +60,7 @@ def edit_around(
     elif coercion.power == 1:
         return product_around(node, parent, size)
     else:
-        before, after = inner[0], f"{inner[1]} * {size} ** {_number(coercion.power)}"
+        before, after = inner[0], f"{inner[1]} * {size} ** {_format_power(coercion.power)}"
     operators = (cst.BinaryOperation, cst.UnaryOperation, cst.Attribute)
     return (f"({before}", f"{after})") if isinstance(parent, operators) else (before, after)
 
@@ -66,14 +68,14 @@ def edit_around(
 def product_around(
     node: cst.BaseExpression, parent: cst.CSTNode | None, size: str
 ) -> tuple[str, str]:
-    """The text before and after an expression that multiplies it by the number of ranks."""
+    """Return the text before and after an expression that multiplies it by the number of ranks."""
     opening, closing = operand_parentheses(node, "*")
     after = f"{closing} * {size}"
     return (f"({opening}", f"{after})") if splits_product(node, parent) else (opening, after)
 
 
 def without_factor_of_one(text: str, before: str, after: str) -> str:
-    """`n` for `1 * n`, and for `(1 * n)`; "" where nothing is multiplied, or another number is."""
+    """Return `n` for `1 * n` and `(1 * n)`; "" if nothing or another number is multiplied."""
     closing = ")" * len(before)
     is_factor = before in ("", "(") and after.startswith(" * ") and after.endswith(closing)
     if text != "1" or not is_factor:
@@ -82,7 +84,7 @@ def without_factor_of_one(text: str, before: str, after: str) -> str:
 
 
 def changes_nothing(coercion: Coercion) -> bool:
-    """Whether a conversion gives the same number on any number of ranks: 1 ** n, and max(1, 1 // n)."""
+    """Whether a conversion gives the same number for all N: `1 ** n`, and `max(1, 1 // n)`."""
     match coercion.node:
         case cst.Integer("1"):
             is_divided = coercion.is_whole and coercion.power == -1
@@ -93,7 +95,7 @@ def changes_nothing(coercion: Coercion) -> bool:
 
 
 def operand_parentheses(node: cst.BaseExpression, operator: Literal["*", "**"]) -> tuple[str, str]:
-    """The parentheses that an expression needs as the left operand of a product, quotient or power."""
+    """Return the parentheses that an expression needs as the left operand of a product, quotient or power."""
     atoms = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.Integer, cst.Float)
     binds = (
         operator == "*"
@@ -104,7 +106,7 @@ def operand_parentheses(node: cst.BaseExpression, operator: Literal["*", "**"]) 
 
 
 def splits_product(node: cst.BaseExpression, parent: cst.CSTNode | None) -> bool:
-    """Whether the operator beside an expression would take a factor behind it apart from it."""
+    """Whether the operator around an expression would separate it from a factor written behind it."""
     match parent:
         case cst.BinaryOperation(operator=cst.Power()) | cst.Attribute():
             return True
@@ -115,8 +117,8 @@ def splits_product(node: cst.BaseExpression, parent: cst.CSTNode | None) -> bool
     return False
 
 
-def _number(power: Fraction) -> str:
-    """A power as Python writes it."""
+def _format_power(power: Fraction) -> str:
+    """Return a power as Python source."""
     if power.denominator == 1:
         return str(power)
     return str(float(power)) if power.denominator in (2, 4, 8) else f"({power})"

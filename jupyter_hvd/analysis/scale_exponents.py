@@ -70,14 +70,14 @@ class Coercion:
 
 
 @dataclass(frozen=True)
-class Explained:
-    """A variable where it is set.
+class ExplainedVariable:
+    """A variable where it is set, with what determined its exponent.
 
     Attributes:
         name: as the program writes it. place: the name, where it is set.
-        exponent: None where the program gives it contradictory ones; the text "any" where nothing determines it.
+        exponent: None if the program contradicts itself; the text "any" if nothing determines it.
         frequency: how often the statement runs, likewise.
-        cause: what determined the exponent, and the line of it; '' and 0 where nothing did.
+        cause: what determined the exponent, and its line; '' and 0 if nothing did.
     """
 
     name: str
@@ -108,6 +108,7 @@ class ScaleAnalysis:
 
     @cached_property
     def _solved(self) -> Solved:
+        """The solution. It is repeated without the values that conflict, until no further ones do."""
         found = self._inference.collect()
         found.facts += [
             Equation(exponent_of(each.unknown), ZERO, each.node)
@@ -122,38 +123,42 @@ class ScaleAnalysis:
             conflicted |= solved.conflicted
 
     def exponent(self, node: cst.BaseExpression) -> Fraction | None:
-        """The exponent of an expression; None where it is not known."""
-        return self._resolved(self._inference.scale(node).value)
+        """Return the exponent of an expression; None if it is not known."""
+        return self._resolve(self._inference.scale(node).value)
 
-    def _resolved(self, exponent: Exponent) -> Fraction | None:
+    def _resolve(self, exponent: Exponent) -> Fraction | None:
+        """Return the number that an exponent resolves to; None if it is not known."""
         exponent = self._solved.solution.resolve(exponent)
         return exponent.constant if exponent.is_known else None
 
     @cached_property
-    def explained(self) -> tuple[Explained, ...]:
+    def explained(self) -> tuple[ExplainedVariable, ...]:
         """Every variable at every assignment, in the order of the text."""
         solved = self._solved
         return tuple(
-            Explained(
+            ExplainedVariable(
                 each.name,
                 each.place,
-                self._known(each.exponent),
-                self._known(each.frequency),
-                *self._cause(each.exponent, each.place),
+                self._explain_exponent(each.exponent),
+                self._explain_exponent(each.frequency),
+                *self._find_cause(each.exponent, each.place),
             )
             for each in sorted(
                 solved.found.assignments, key=lambda a: self.module.span(a.place).start
             )
         )
 
-    def _known(self, exponent: Exponent) -> Fraction | Literal["any"] | None:
+    def _explain_exponent(self, exponent: Exponent) -> Fraction | Literal["any"] | None:
+        """Return an exponent for the user: a number, "any", or None for a contradiction."""
         if exponent.terms.keys() & self._solved.conflicted:
             return None
         resolved = self._solved.solution.resolve(exponent)
         return resolved.constant if resolved.is_known else "any"
 
-    def _cause(self, exponent: Exponent, place: cst.CSTNode) -> tuple[str, int]:
-        """The nearest equation on another line that says more of an exponent than that a value is handed on."""
+    def _find_cause(self, exponent: Exponent, place: cst.CSTNode) -> tuple[str, int]:
+        """Return the reason and line of the nearest informative equation that determined an exponent, on another line if
+        possible.
+        """
         here = self._line(place)
         told = [e for e in self._solved.solution.causes(exponent) if e.reason]
         said = [e for e in told if e.reason not in HANDED_ON]
@@ -163,6 +168,7 @@ class ScaleAnalysis:
         return (chosen.reason, self._line(chosen.place)) if chosen is not None else ("", 0)
 
     def _line(self, node: cst.CSTNode) -> int:
+        """Return the line of a node."""
         return self.module.line(self.module.span(node).start)
 
     # What must be edited
@@ -172,12 +178,12 @@ class ScaleAnalysis:
         """The edits that scale the program, each expression once, in the order of the text."""
         found: dict[tuple[cst.CSTNode, str], Coercion] = {}
         for coercion in (
-            *self._of_sinks(),
-            *self._of_operands(),
-            *self._of_arguments(),
-            *self._of_lookups(),
-            *self._of_constants(),
-            *self._of_repeated(),
+            *self._coerce_sinks(),
+            *self._coerce_operands(),
+            *self._coerce_arguments(),
+            *self._coerce_lookups(),
+            *self._coerce_constants(),
+            *self._coerce_repeated(),
         ):
             if not self.is_kept(coercion.node):
                 found.setdefault((coercion.node, coercion.kind), coercion)
@@ -187,7 +193,7 @@ class ScaleAnalysis:
             if all(both) and not sum(each.power for each in both if each is not None):
                 for kind in ("constant", "sink"):
                     del found[node, kind]
-        for read in self._of_reads():
+        for read in self._coerce_reads():
             others = [
                 found.pop(key) for key in [*found] if key[0] is read.node and key[1] != "repeated"
             ]
@@ -198,40 +204,41 @@ class ScaleAnalysis:
 
     @property
     def sizes_read(self) -> list[cst.BaseExpression]:
-        """Where sizes of batches are read that are kept as they are."""
+        """Where batch sizes are read whose definitions are kept as they are."""
         return [c.node for c in self.coercions if c.kind == "read" and c.power == 1]
 
     def is_kept(self, node: cst.CSTNode) -> bool:
-        """Whether an expression stands in the definition of a value that is kept, so that it is not edited."""
+        """Whether an expression is in the definition of a kept value, which is not edited."""
         return self._kept is not None and self._kept.is_in_definition(node)
 
     def _is_in_kept_pair(self, node: cst.CSTNode) -> bool:
-        """Whether a number stands in a tuple of a list that is kept: what it is compared with is converted."""
+        """Whether a number is in a tuple of a kept list: what it is compared with is converted instead."""
         entry = self.module.parent(node)
         if not isinstance(entry, cst.Element):
             return False
         around = self.module.parent(self.module.parent(entry) or entry)
         return isinstance(around, cst.Element) and self.is_kept(node)
 
-    def _of_reads(self) -> Iterator[Coercion]:
+    def _coerce_reads(self) -> Iterator[Coercion]:
+        """Yield the conversions of kept values where they are read."""
         for node in self._kept.reads if self._kept is not None else ():
             looked_up = node.value if isinstance(node, cst.Subscript) else node
             if self._inference.scale(looked_up).values:
-                yield from self._of_keys(looked_up)
+                yield from self._coerce_keys(looked_up)
             numbers = self._inference.numbers(node)
             is_list = numbers is not self._inference.scale(node)
-            exponent, edited = self._resolved(numbers.value), self._inference.edited.get(node)
+            exponent, edited = self._resolve(numbers.value), self._inference.edited.get(node)
             power = (exponent or Fraction()) - (edited.value if edited is not None else 0)
             if self._kept is not None and exponent is not None and power:
                 undefined = self._kept.is_undefined(node)
                 reason = f"`{self.module.text(node)}` is that of one process"
-                found = self._coercion(node, power, "list" if is_list else "read", reason)
+                found = self._make_coercion(node, power, "list" if is_list else "read", reason)
                 yield replace(found, is_whole=found.is_whole or undefined)
 
-    def _of_keys(self, node: cst.BaseExpression) -> Iterator[Coercion]:
-        """The dictionary whose keys are those of one process: steps that are looked up in it may lie between them."""
+    def _coerce_keys(self, node: cst.BaseExpression) -> Iterator[Coercion]:
+        """Yield the conversion of a dictionary whose keys are steps of one process; steps may lie between them."""
         keys = self._inference.element(self._inference.scale(node))
-        power = self._resolved(keys.value) if keys is not None else None
+        power = self._resolve(keys.value) if keys is not None else None
         if power:
             made = [value.node for value in self.values.of(node)]
             entries = (e for each in made if isinstance(each, cst.Dict) for e in each.elements)
@@ -240,7 +247,7 @@ class ScaleAnalysis:
             reason = f"`{self.module.text(node)}` is that of one process"
             yield Coercion(node, power, "keys", is_whole, reason)
 
-    def _coercion(
+    def _make_coercion(
         self,
         node: cst.BaseExpression,
         power: Fraction,
@@ -248,11 +255,12 @@ class ScaleAnalysis:
         reason: str,
         bound: str = "",
     ) -> Coercion:
+        """Return a conversion, with whether the expression is an integer and must stay one."""
         is_whole = self._inference.whole.is_whole(node) or self._is_beside_whole(node)
         return Coercion(node, power, kind, is_whole, reason, bound)
 
     def _is_beside_whole(self, node: cst.BaseExpression) -> bool:
-        """Whether an expression is the `p` of `step % p`, `step == p` or `range(p)`, of a whole number of steps."""
+        """Whether an expression is the `p` of `step % p`, `step == p` or `range(p)` with an integer number of steps."""
         parent = self.module.parent(node)
         around = self.module.parent(parent) if isinstance(parent, cst.ComparisonTarget) else parent
         match parent, around:
@@ -267,30 +275,35 @@ class ScaleAnalysis:
                 )
         return False
 
-    def _of_sinks(self) -> Iterator[Coercion]:
+    def _coerce_sinks(self) -> Iterator[Coercion]:
+        """Yield the conversions of arguments that libraries take in another unit."""
         for sink, power in self._solved.sinks:
             reason = f"line {self._line(sink.node)} {sink.reason}"
             kind: CoercionKind = "list" if sink.is_list else "sink"
-            coercion = self._coercion(sink.node, power, kind, reason)
+            coercion = self._make_coercion(sink.node, power, kind, reason)
             # A library that takes a number of steps takes a whole number.
             counts = self._solved.solution.resolve(sink.expected) == -ONE
             yield replace(coercion, is_whole=coercion.is_whole or counts)
 
-    def _of_operands(self) -> Iterator[Coercion]:
+    def _coerce_operands(self) -> Iterator[Coercion]:
+        """Yield the conversions of operands that must have the unit of the other operand."""
         for agreement, node, power in self._solved.operands:
             reason = f"line {self._line(agreement.place)} needs both sides in one unit"
-            yield self._coercion(node, power, "operand", reason)
+            yield self._make_coercion(node, power, "operand", reason)
 
-    def _of_arguments(self) -> Iterator[Coercion]:
+    def _coerce_arguments(self) -> Iterator[Coercion]:
+        """Yield the conversions of arguments of user-defined functions."""
         for equation, power in self._solved.arguments:
             if isinstance(equation.place, cst.BaseExpression):
                 causes = tuple(self._solved.solution.causes(equation.left))
-                yield self._coercion(equation.place, power, "operand", self._nearest_reason(causes))
+                yield self._make_coercion(
+                    equation.place, power, "operand", self._nearest_reason(causes)
+                )
 
-    def _of_lookups(self) -> Iterator[Coercion]:
-        """Steps by which an entry of a table is looked up that has as many on any number of ranks.
+    def _coerce_lookups(self) -> Iterator[Coercion]:
+        """Yield the conversions of steps that are used as indices of a table whose length does not depend on N.
 
-        The last step of N ranks may be beyond the last of one process, as the last batch of an epoch is smaller.
+        The last step of N ranks may be beyond the last of one process, because the last batch of an epoch is smaller.
         """
         for lookup in self._solved.lookups:
             reason = f"line {self._line(lookup.node)} {lookup.reason}"
@@ -298,26 +311,31 @@ class ScaleAnalysis:
             table = around.value if around is not None else lookup.node
             has_name = isinstance(table, cst.Name | cst.Attribute)
             text = self.module.text(table) if has_name else ""
-            yield self._coercion(lookup.node, Fraction(1), "lookup", reason, text)
+            yield self._make_coercion(lookup.node, Fraction(1), "lookup", reason, text)
 
-    def _of_constants(self) -> Iterator[Coercion]:
+    def _coerce_constants(self) -> Iterator[Coercion]:
+        """Yield the conversions of constants, or of the counterpart that is multiplied instead."""
         kind: CoercionKind
         for constant, power, causes in self._solved.scaled:
-            if power.denominator <= ROOT and not self._is_left_alone(constant, power):
-                if power == -1 and (other := self._counterpart(constant.node)) is not None:
+            if power.denominator <= ROOT and not self._needs_no_edit(constant, power):
+                if power == -1 and (other := self._find_counterpart(constant.node)) is not None:
                     kind = "restored" if self._is_rounded(other) else "counterpart"
-                    yield self._coercion(other, -power, kind, self._nearest_reason(causes))
+                    yield self._make_coercion(other, -power, kind, self._nearest_reason(causes))
                     continue
                 if power == -1 and (product := self._product(constant.node)) is not None:
-                    yield self._coercion(product, power, "operand", self._nearest_reason(causes))
+                    yield self._make_coercion(
+                        product, power, "operand", self._nearest_reason(causes)
+                    )
                     continue
-                modulus = self._modulus(constant)
+                modulus = self._find_modulus(constant)
                 kind = "constant" if modulus is None else "remainder"
                 text = self.module.text(modulus) if modulus is not None else ""
-                yield self._coercion(constant.node, power, kind, self._nearest_reason(causes), text)
+                yield self._make_coercion(
+                    constant.node, power, kind, self._nearest_reason(causes), text
+                )
 
     def _is_rounded(self, dividend: cst.BaseExpression) -> bool:
-        """Whether `total // 20` has a total that is written down, and is divided and rounded there."""
+        """Whether the `total` of `total // 20` is a constant that is divided and rounded where it is defined."""
         parent = self.module.parent(dividend)
         if not isinstance(parent, cst.BinaryOperation) or parent.left is not dividend:
             return False
@@ -325,14 +343,14 @@ class ScaleAnalysis:
         made = {value.node for value in self.values.of(dividend)}
         return isinstance(parent.operator, cst.FloorDivide) and made <= rounded and bool(made)
 
-    def _is_left_alone(self, constant: Constant, power: Fraction) -> bool:
-        """Whether a constant needs no edit: one step is one in any unit, and sizes of other batches are none of training's."""
+    def _needs_no_edit(self, constant: Constant, power: Fraction) -> bool:
+        """Whether a constant needs no edit: one step is one in any unit, and batch sizes of other data are not the training's."""
         parent = self.module.parent(constant.node)
         if power == -1:
             # A length of 1.0 steps that has a name is divided: `1 + step / length`.
             has_name = isinstance(parent, (cst.Param, cst.Assign, cst.AnnAssign, cst.DictElement))
             is_length = has_name and isinstance(constant.node, cst.Float)
-            is_divided = is_length or self._divisor(constant.node) is not None
+            is_divided = is_length or self._find_divisor(constant.node) is not None
             return number_of(constant.node) in (0, 1) and not is_divided
         if isinstance(parent, cst.Arg):
             call = self.module.parent(parent)
@@ -344,10 +362,13 @@ class ScaleAnalysis:
         return is_period and not self._inference.frequencies.counts_accumulation(parent)
 
     def _is_of_program(self, call: cst.Call) -> bool:
+        """Whether a call runs a function or class of the program."""
         return bool(self.values.kinds(call.func) & {Kind.FUNCTION, Kind.CLASS})
 
-    def _counterpart(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
-        """What is multiplied instead of dividing a constant: what it divides, or what is less or more than it."""
+    def _find_counterpart(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """Return what is multiplied instead of dividing a constant: what it divides, or what it is compared with; None if
+        nothing.
+        """
         target = self.module.parent(node)
         comparison = (
             self.module.parent(target) if isinstance(target, cst.ComparisonTarget) else None
@@ -356,17 +377,19 @@ class ScaleAnalysis:
             case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator=operator)]):
                 is_order = isinstance(operator, ORDERS)
                 return left if is_order and not is_constant(left) else None
-        return self._divisor(node) or self._dividend(node)
+        return self._find_divisor(node) or self._find_dividend(node)
 
-    def _divisor(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
-        """The `step + 1` of `1 / (step + 1)`."""
+    def _find_divisor(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """Return the `step + 1` of `1 / (step + 1)`; None for another expression."""
         match self.module.parent(node):
             case cst.BinaryOperation(left=left, operator=cst.Divide(), right=right) if left is node:
                 return right if number_of(node) == 1 and not is_constant(right) else None
         return None
 
-    def _dividend(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
-        """What is divided by a constant, or by a product of it; None in a mean, which divides by the steps that were taken."""
+    def _find_dividend(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """Return what is divided by a constant, or by a product with it; None in a mean, which divides by the steps that were
+        taken.
+        """
         means = {mean.place for mean in self._inference.found.means}
         parent = self.module.parent(node)
         while isinstance(parent, cst.BinaryOperation):
@@ -382,7 +405,7 @@ class ScaleAnalysis:
         return None
 
     def _product(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
-        """The product that a whole number is a factor of: `3 * steps // N` loses less to rounding than `3 // N * steps`."""
+        """Return the product that an integer is a factor of: `3 * steps // N` rounds less off than `3 // N * steps`."""
         product: cst.BaseExpression | None = None
         parent = self.module.parent(node)
         while isinstance(parent, cst.BinaryOperation):
@@ -392,8 +415,8 @@ class ScaleAnalysis:
         is_whole = product is not None and self._inference.whole.is_whole(product)
         return product if is_whole else None
 
-    def _modulus(self, constant: Constant) -> cst.BaseExpression | None:
-        """The `p` of `step % p == r`, of a constant r."""
+    def _find_modulus(self, constant: Constant) -> cst.BaseExpression | None:
+        """Return the `p` of `step % p == r`, given a constant r; None for another constant."""
         target = self.module.parent(constant.node)
         comparison = self.module.parent(target) if target is not None else None
         match target, comparison:
@@ -404,16 +427,17 @@ class ScaleAnalysis:
         return None
 
     def _nearest_reason(self, causes: tuple[Equation, ...]) -> str:
-        """The nearest of some equations that says more than that a value is handed on, with its line."""
+        """Return the reason of the nearest informative equation, with its line; '' if there is none."""
         told = [c for c in causes if c.reason and c.reason not in HANDED_ON] or [*causes]
         return f"line {self._line(told[0].place)} {told[0].reason}" if told else ""
 
-    def _of_repeated(self) -> Iterator[Coercion]:
+    def _coerce_repeated(self) -> Iterator[Coercion]:
+        """Yield the conversions of factors that are applied once per step, and of weights of moving averages."""
         for repeated, power in self._solved.repeated:
             if repeated.weight != "open":
                 kind: CoercionKind = "repeated" if repeated.weight == "factor" else "rest"
                 reason = f"line {self._line(repeated.node)} multiplies by it once a step"
-                yield self._coercion(repeated.node, -power, kind, reason)
+                yield self._make_coercion(repeated.node, -power, kind, reason)
 
     @cached_property
     def unscaled(self) -> tuple[Unscaled, ...]:

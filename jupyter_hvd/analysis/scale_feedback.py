@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from .flow import positional
+from .flow import positional_arguments
 from .index import ELEMENT, Binding, Path
-from .scale_averages import step_of_average
+from .scale_averages import find_step_weight
 from .scale_findings import Recurrence, is_constant, number_of
 from .scale_recurrences import AUGMENTED, CONVERTING, Recurrences
 from .scale_signatures import ScaleLibrary
-from .syntax import Function, method, parameters
+from .syntax import Function, list_parameters, method
 from .values import ValueAnalysis
 
 #: How many expressions are followed, forwards or backwards.
@@ -34,11 +34,11 @@ _MAPPING = ("map_structure", "map")
 
 
 @dataclass(frozen=True)
-class Place:
-    """What holds an average between steps.
+class StateHolder:
+    """What holds a number between steps: a name, an attribute, a model's weights, a record.
 
     Attributes:
-        name: the text of an attribute or of a model, the identity of a name. node: where it is written.
+        name: the text of an attribute or of a model; the identity of a name. node: where it is written.
     """
 
     kind: str
@@ -47,19 +47,20 @@ class Place:
 
     @property
     def key(self) -> tuple[str, object]:
+        """What identifies the holder, wherever it is written."""
         return self.kind, self.name
 
 
 @dataclass(frozen=True)
-class MovingAverage:
-    """How a number is made of what it was, and what holds it."""
+class HeldRecurrence:
+    """How a number is computed from its previous value, and what holds it between steps."""
 
     recurrence: Recurrence
-    place: Place
+    place: StateHolder
 
 
 class Feedback:
-    """The recurrences of one module that `Recurrences` does not see in a statement alone."""
+    """The recurrences of one module that span several statements, which `Recurrences` does not find."""
 
     def __init__(
         self, values: ValueAnalysis, recurrences: Recurrences, library: ScaleLibrary
@@ -67,56 +68,57 @@ class Feedback:
         self._values, self._module, self._library = values, values.module, library
         self._recurrences = recurrences
 
-    def recurrence(self, node: cst.BinaryOperation) -> MovingAverage | None:
-        """How an operation makes a number of what it was: a moving average, a product, or a count by 1.
+    def find_recurrence(self, node: cst.BinaryOperation) -> HeldRecurrence | None:
+        """Return how an operation computes a number from its own last result: a moving average, a product, or a count by 1.
 
-        None where no operand is what the operation gave before.
+        None if no operand is the last result.
         """
-        if (added := self._added_to_entry(node)) is not None:
+        if (added := self._find_entry_average(node)) is not None:
             return added
-        if not _may_come_back(node):
+        if not _may_be_recurrence(node):
             return None
-        targets = {place.key: place for place in self._targets(node)}
-        targets["record", node] = Place("record", node, node)
+        targets = {place.key: place for place in self._find_holders(node)}
+        targets["record", node] = StateHolder("record", node, node)
         met: list[tuple[str, object]] = []
 
         def comes_back(operand: cst.BaseExpression) -> bool:
-            found = [key for key in self._origins(operand, node) if key in targets]
+            """Whether an operand may be a variable that the result is stored in; note which."""
+            found = [key for key in self._find_origins(operand, node) if key in targets]
             met.extend(found)
             return bool(found)
 
-        recurrence = self._recurrences.made_of(node, comes_back)
-        if recurrence is None or not met or not _is_known(recurrence):
+        recurrence = self._recurrences.of_value(node, comes_back)
+        if recurrence is None or not met or not _is_convertible(recurrence):
             return None
         places = [targets[key] for key in dict.fromkeys(met)]
         longest = min(
-            places, key=lambda place: (_LASTING.index(place.kind), self._depth(place, node))
+            places, key=lambda place: (_LASTING.index(place.kind), self._loop_depth(place, node))
         )
-        return MovingAverage(recurrence, longest)
+        return HeldRecurrence(recurrence, longest)
 
-    def _depth(self, place: Place, itself: cst.CSTNode) -> int:
-        """In how many loops at most what holds an average is set to something else."""
+    def _loop_depth(self, place: StateHolder, itself: cst.CSTNode) -> int:
+        """Return the most loops around a statement that sets a holder to something else."""
         depths = (
             sum(isinstance(a, cst.For | cst.While) for a in self._module.ancestors(start))
-            for start in self.starts(place, itself)
+            for start in self.find_starts(place, itself)
         )
         return max(depths, default=0)
 
-    def _added_to_entry(self, node: cst.BinaryOperation) -> MovingAverage | None:
-        """`a[i] += w * (b - a[i])`."""
+    def _find_entry_average(self, node: cst.BinaryOperation) -> HeldRecurrence | None:
+        """Return the recurrence of `a[i] += w * (b - a[i])`; None for another operation."""
         match self._module.parent(node):
             case cst.AugAssign(target=cst.Subscript() as target, operator=operator):
                 sign = AUGMENTED.get(type(operator), "?")
-                weights = step_of_average(node, sign, target.deep_equals)
-                places = [*self._places(target)]
+                weights = find_step_weight(node, sign, target.deep_equals)
+                places = [*self._holders_of_target(target)]
                 recurrence = Recurrence("~", node, weights)
-                return MovingAverage(recurrence, places[0]) if weights and places else None
+                return HeldRecurrence(recurrence, places[0]) if weights and places else None
         return None
 
     # Forwards
 
-    def _targets(self, node: cst.BaseExpression) -> Iterator[Place]:
-        """What is set to an expression, or to a list of such, also by who calls its function."""
+    def _find_holders(self, node: cst.BaseExpression) -> Iterator[StateHolder]:
+        """Yield what an expression is stored in: directly, in a list, or by the callers of its function."""
         pending: list[cst.CSTNode] = [node]
         seen: set[cst.CSTNode] = set()
         while pending and len(seen) < MAX_FOLLOWED:
@@ -135,7 +137,7 @@ class Feedback:
                     pending += self._values.calls.sites(function) if function is not None else ()
                 case cst.Lambda():
                     pending += self._values.calls.sites(parent)
-                    if (mapped := self._mapped_by(parent)) is not None:
+                    if (mapped := self._find_mapping_call(parent)) is not None:
                         pending.append(mapped)
                 case cst.Attribute(attr=cst.Name(value=name)) if name in _SAME:
                     pending.append(self._module.parent(parent) or parent)
@@ -143,50 +145,52 @@ class Feedback:
                     if isinstance(call := self._module.parent(parent), cst.Call):
                         if self._converts(call):
                             pending.append(call)
-                        yield from self._set_by(call)
+                        yield from self._holders_set_by(call)
                 case cst.Assign(targets=targets) if parent.value is node_:
                     for each in targets:
-                        for place in self._places(each.target):
+                        for place in self._holders_of_target(each.target):
                             yield place
-                            pending += self._uses(place.node)
+                            pending += self._find_reads(place.node)
                 case cst.AnnAssign(target=target) | cst.AugAssign(target=target) if (
                     parent.value is node_
                 ):
-                    yield from self._places(target)
+                    yield from self._holders_of_target(target)
 
-    def _set_by(self, call: cst.Call) -> Iterator[Place]:
+    def _holders_set_by(self, call: cst.Call) -> Iterator[StateHolder]:
+        """Yield what a method call stores its argument in: `set_weights`, `append`, `assign`."""
         if not isinstance(call.func, cst.Attribute):
             return
         receiver = call.func.value
         if method(call) == _SETTING:
-            yield Place("weights", self._module.text(receiver), call)
+            yield StateHolder("weights", self._module.text(receiver), call)
         elif method(call) in ("append", "extend", "insert"):
-            for place in self._places(receiver):
+            for place in self._holders_of_target(receiver):
                 yield place
-                for use in self._uses(receiver):
+                for use in self._find_reads(receiver):
                     arg = self._module.parent(use)
                     outer = self._module.parent(arg) if isinstance(arg, cst.Arg) else None
                     if isinstance(outer, cst.Call) and method(outer) == _SETTING:
-                        yield from self._set_by(outer)
+                        yield from self._holders_set_by(outer)
         elif method(call) == "assign":
-            yield from self._places(receiver)
+            yield from self._holders_of_target(receiver)
 
     def _converts(self, call: cst.Call) -> bool:
+        """Whether a call returns its argument in another form."""
         name = self._values.qualified(call.func)
         return name in _CONVERTING or self._library.is_conversion(name)
 
-    def _places(self, target: cst.BaseExpression) -> Iterator[Place]:
-        """The variable that an assignment to a name, an attribute, or an entry of one changes."""
+    def _holders_of_target(self, target: cst.BaseExpression) -> Iterator[StateHolder]:
+        """Yield the variable that an assignment to a name, an attribute, or an entry of one changes."""
         while isinstance(target, cst.Subscript):
             target = target.value
         match target:
             case cst.Name():
-                yield Place("name", self._values.definitions.identity(target), target)
+                yield StateHolder("name", self._values.definitions.identity(target), target)
             case cst.Attribute():
-                yield Place("attribute", self._module.text(target), target)
+                yield StateHolder("attribute", self._module.text(target), target)
 
-    def _uses(self, target: cst.CSTNode) -> list[cst.Name]:
-        """Where a name is read."""
+    def _find_reads(self, target: cst.CSTNode) -> list[cst.Name]:
+        """Return the reads of a name."""
         if not isinstance(target, cst.Name):
             return []
         identity = self._values.definitions.identity
@@ -195,13 +199,13 @@ class Feedback:
 
     # Backwards
 
-    def _origins(
+    def _find_origins(
         self, node: cst.BaseExpression, made: cst.CSTNode | None = None
     ) -> Iterator[tuple[str, object]]:
-        """The variables that an operand may come from, unchanged or as an element of one.
+        """Yield the keys of the holders from which an operand may come, unchanged or as an element.
 
         Args:
-            made: the operation; where it is a field of the record that the operand is read from, that is no variable.
+            made: the operation itself; if the operand is read from a record with it as a field, the key names the record.
         """
         pending: list[tuple[cst.CSTNode, Path]] = [(node, ())]
         seen: set[tuple[cst.CSTNode, Path]] = set()
@@ -215,7 +219,7 @@ class Feedback:
                 continue
             match each:
                 case cst.Name() | cst.Attribute():
-                    yield from (place.key for place in self._places(each))
+                    yield from (place.key for place in self._holders_of_target(each))
                 case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value=name))):
                     if name == _GIVING:
                         yield "weights", self._module.text(receiver)
@@ -224,16 +228,16 @@ class Feedback:
                         pending.append((receiver, path))
                         continue
             if isinstance(each, cst.Call) and self._converts(each):
-                pending += [(arg, path) for arg in positional(each)[:1]]
+                pending += [(arg, path) for arg in positional_arguments(each)[:1]]
                 continue
             if isinstance(each, cst.Name):
-                pending += self._mapped(each)
+                pending += self._find_mapped_structures(each)
             if isinstance(each, (cst.Name, cst.Attribute, cst.Subscript, cst.IfExp)) or path:
                 pending += self._values.flow.predecessors(each, path)
-                pending += self._values.flow.held(each, path)
+                pending += self._values.flow.find_held_values(each, path)
 
-    def _mapped_by(self, function: cst.CSTNode) -> cst.Call | None:
-        """The call of `map_structure` or `map` that is given a function, directly."""
+    def _find_mapping_call(self, function: cst.CSTNode) -> cst.Call | None:
+        """Return the call of `map_structure` or `map` that is given a function as its first argument; else None."""
         arg = self._module.parent(function)
         call = self._module.parent(arg) if isinstance(arg, cst.Arg) else None
         if not isinstance(call, cst.Call) or call.args[0] is not arg:
@@ -241,21 +245,27 @@ class Feedback:
         name = method(call) or (call.func.value if isinstance(call.func, cst.Name) else "")
         return call if name in _MAPPING else None
 
-    def _mapped(self, name: cst.Name) -> Iterator[tuple[cst.CSTNode, Path]]:
-        """The structures whose elements a parameter of `map_structure(lambda a, b: …, one, other)` is."""
+    def _find_mapped_structures(self, name: cst.Name) -> Iterator[tuple[cst.CSTNode, Path]]:
+        """Yield the structures whose elements are passed to a parameter: `one` for `a` of `map_structure(lambda a, b: …, one,
+        other)`.
+        """
         for param in self._values.definitions.reaching(name):
             function = self._module.owner(param) if isinstance(param, cst.Param) else None
-            call = self._mapped_by(function) if isinstance(function, Function) else None
+            call = self._find_mapping_call(function) if isinstance(function, Function) else None
             if call is None or not isinstance(param, cst.Param):
                 continue
-            place = parameters(function).index(param) + 1  # type: ignore[arg-type]
+            place = list_parameters(function).index(param) + 1  # type: ignore[arg-type]
             if place < len(call.args):
                 yield call.args[place].value, (ELEMENT,)
 
     # Starts
 
-    def starts(self, place: Place, itself: cst.CSTNode) -> Sequence[cst.CSTNode]:
-        """Where what holds an average is set to something else."""
+    def find_starts(self, place: StateHolder, itself: cst.CSTNode) -> Sequence[cst.CSTNode]:
+        """Return where a holder is set to something other than the recurrence.
+
+        Args:
+            itself: the operation of the recurrence.
+        """
         bindings: Sequence[object]
         match place.node:
             case cst.Name() if place.kind == "name":
@@ -275,13 +285,13 @@ class Feedback:
             and not self._holds(bound.value, place)
         ]
 
-    def _holds(self, value: cst.BaseExpression, place: Place) -> bool:
-        """Whether a variable is set to what it held before, or to a copy of it."""
-        return place.key in self._origins(value)
+    def _holds(self, value: cst.BaseExpression, place: StateHolder) -> bool:
+        """Whether a holder is set to what it held before, or to a copy of it."""
+        return place.key in self._find_origins(value)
 
 
-def _may_come_back(node: cst.BinaryOperation) -> bool:
-    """Whether an operation is a product, a sum with a product in it, or one with 1."""
+def _may_be_recurrence(node: cst.BinaryOperation) -> bool:
+    """Whether an operation is a product, a sum with a product in it, or a sum with 1."""
     if isinstance(node.operator, (cst.Multiply, cst.Divide)):
         return not is_constant(node)
     return isinstance(node.operator, (cst.Add, cst.Subtract)) and any(
@@ -291,8 +301,8 @@ def _may_come_back(node: cst.BinaryOperation) -> bool:
     )
 
 
-def _is_known(recurrence: Recurrence) -> bool:
-    """Whether a recurrence is one of which the steps of N ranks are known."""
+def _is_convertible(recurrence: Recurrence) -> bool:
+    """Whether it is known what a recurrence becomes on N ranks."""
     match recurrence.operator:
         case "~":
             return all(kind != "open" for _, kind in recurrence.weights)

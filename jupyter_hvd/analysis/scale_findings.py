@@ -58,7 +58,7 @@ class Scale:
     is_record: bool = False
 
     def item(self, index: int) -> Scale | None:
-        """How one item of a tuple or list scales."""
+        """Return how one item of a tuple or list scales; None if there is no such item."""
         if self.is_record:
             return replace(self, is_record=False)
         if self.items:
@@ -196,7 +196,7 @@ class RowsOfSteps:
 
 
 @dataclass
-class Found:
+class Findings:
     """What the walk over a module has found, in the order of the text.
 
     Attributes:
@@ -246,11 +246,12 @@ class Found:
 
 
 def unknown_scale(node: cst.CSTNode) -> Scale:
+    """Return a scale with a new unknown for a node."""
     return Scale(exponent_of(Unknown(node)))
 
 
 def is_constant(node: cst.BaseExpression) -> bool:
-    """Whether an expression is made of numbers alone: `100`, `5 * 1000`, `-1`."""
+    """Whether an expression consists of number literals: `100`, `5 * 1000`, `-1`."""
     match node:
         case cst.Integer() | cst.Float():
             return True
@@ -261,13 +262,13 @@ def is_constant(node: cst.BaseExpression) -> bool:
     return False
 
 
-def numbered(length: Exponent, element: Scale) -> Scale:
-    """An element of a sequence beside its number."""
+def pair_with_index(length: Exponent, element: Scale) -> Scale:
+    """Return how a pair of an index and an element of a sequence scales."""
     return Scale(ZERO, items=(Scale(length), element))
 
 
 def number_of(node: cst.BaseExpression) -> int | float | None:
-    """The number that a literal is, signed; None for other expressions."""
+    """Return the number that a literal is, signed; None for other expressions."""
     match node:
         case cst.Integer() | cst.Float():
             return node.evaluated_value
@@ -278,7 +279,7 @@ def number_of(node: cst.BaseExpression) -> int | float | None:
 
 
 def is_plain(node: cst.BaseExpression) -> bool:
-    """Whether an expression is a variable, or one that is shifted by a number, rather than a product."""
+    """Whether an expression is a variable, perhaps plus or minus a number, rather than a product."""
     match node:
         case cst.Name() | cst.Attribute() | cst.Subscript() | cst.Call():
             return True

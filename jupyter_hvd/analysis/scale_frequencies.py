@@ -62,12 +62,12 @@ class Frequencies:
         self.demands = steps
 
     def of(self, node: cst.CSTNode, inside: cst.CSTNode | None = None) -> Exponent:
-        """How often a node runs: in all, or for each time that a node around it does."""
+        """Return the exponent of how often a node runs: in total, or per run of a node around it, `inside`."""
         frequency, child = ZERO, node
         for around in self._module.ancestors(node):
             if around is inside:
                 break
-            frequency += self._of_step(around, child)
+            frequency += self._exponent_of_block(around, child)
             if isinstance(around, Function):
                 if child is around.body:
                     return frequency if inside is not None else frequency + self.of_function(around)
@@ -75,26 +75,27 @@ class Frequencies:
             child = around
         return frequency
 
-    def _of_step(self, around: cst.CSTNode, child: cst.CSTNode) -> Exponent:
-        """The exponent that an enclosing node adds to a statement's frequency."""
+    def _exponent_of_block(self, around: cst.CSTNode, child: cst.CSTNode) -> Exponent:
+        """Return the exponent that an enclosing node adds to the frequency of its child."""
         match around:
             case cst.For(iter=iterable, body=body) if child is body:
                 return self._length_of(iterable)
             case cst.While(body=body) if child is body:
                 if around not in self._loops:
-                    self._loops[around] = self._counted(around, "iterations")
+                    self._loops[around] = self._new_frequency(around, "iterations")
                 return self._loops[around]
             case cst.If(test=test, body=body, orelse=orelse):
                 if child is body or child is orelse:
-                    return -self._thinned_by(test, child is body, child)
+                    return -self._exponent_of_test(test, child is body, child)
             case cst.IndentedBlock(body=body):
-                left = (test for test in _left_before(body, child))
-                return sum((-self._thinned_by(test, False, around) for test in left), ZERO)
+                left = (test for test in _early_exit_tests(body, child))
+                return sum((-self._exponent_of_test(test, False, around) for test in left), ZERO)
             case cst.BaseComp(for_in=loop) if child is not loop:
-                return self._of_comprehension(loop)
+                return self._exponent_of_comprehension(loop)
         return ZERO
 
-    def _of_comprehension(self, loop: cst.CompFor | None) -> Exponent:
+    def _exponent_of_comprehension(self, loop: cst.CompFor | None) -> Exponent:
+        """Return the exponent of the number of iterations of a comprehension."""
         total = ZERO
         while loop is not None:
             total, loop = total + self._length_of(loop.iter), loop.inner_for_in
@@ -102,17 +103,19 @@ class Frequencies:
 
     # Guards
 
-    def _thinned_by(self, test: cst.BaseExpression, holds: bool, guarded: cst.CSTNode) -> Exponent:
-        """The exponent of how often a test is evaluated for each time that it holds, or fails: that of p for `step % p == 0`.
+    def _exponent_of_test(
+        self, test: cst.BaseExpression, holds: bool, guarded: cst.CSTNode
+    ) -> Exponent:
+        """Return the exponent of evaluations of a test per time that it holds (or fails): that of p for `step % p == 0`.
 
         Args:
             guarded: the block that runs where the test holds, or fails.
         """
         match test:
             case cst.UnaryOperation(operator=cst.Not(), expression=inner):
-                return self._thinned_by(inner, not holds, guarded)
+                return self._exponent_of_test(inner, not holds, guarded)
             case cst.BooleanOperation(left=left, operator=operator, right=right):
-                found = [self._thinned_by(side, holds, guarded) for side in (left, right)]
+                found = [self._exponent_of_test(side, holds, guarded) for side in (left, right)]
                 # `step % p == 0 or step == last` holds as often as its parts do.
                 if isinstance(operator, cst.And) is holds or ZERO not in found:
                     return next((each for each in found if each != ZERO), ZERO)
@@ -146,7 +149,7 @@ class Frequencies:
         return self._value_of(rows[0]) if rows else ZERO
 
     def _is_flag(self, tested: cst.BaseExpression) -> bool:
-        """Whether a name is never more than one of some constants, `stop = 1`, so that it counts nothing."""
+        """Whether a name is only ever 0 or 1, `stop = 1`, so that it counts nothing."""
         bindings = self._values.definitions.reaching(tested) if isinstance(tested, cst.Name) else ()
         return bool(bindings) and all(
             isinstance(each, Binding) and not each.adds and number_of(each.value) in (0, 1)
@@ -154,17 +157,18 @@ class Frequencies:
         )
 
     def loops_around(self, call: cst.Call) -> list[Exponent]:
-        """How often each loop around a training step iterates, in functions that call it too, the outermost first.
+        """Return how often each loop around a training step iterates, outermost first, including loops around calls of its
+        function.
 
-        Before them stands how often a function runs that nothing in the module calls.
+        The first element is how often a function runs that nothing in the module calls.
         """
         found: list[Exponent] = []
         child: cst.CSTNode = call
         for around in self._module.ancestors(call):
             if isinstance(around, cst.For | cst.While) and child is around.body:
-                found.append(self._of_step(around, child))
+                found.append(self._exponent_of_block(around, child))
             if isinstance(around, Function):
-                sites = self._sites(around)
+                sites = self._call_sites(around)
                 if not sites:  # others call it, once if it has a loop
                     return [self.of_function(around), *reversed(found)]
                 return [*(self.loops_around(sites[0]) if len(sites) == 1 else ()), *reversed(found)]
@@ -172,7 +176,7 @@ class Frequencies:
         return found[::-1]
 
     @cached_property
-    def _training(self) -> frozenset[cst.CSTNode]:
+    def _nodes_around_training(self) -> frozenset[cst.CSTNode]:
         """The loops and functions around training steps."""
         return frozenset(a for site in self._trained for a in self._module.ancestors(site))
 
@@ -182,31 +186,31 @@ class Frequencies:
 
     def trains_in(self, node: cst.CSTNode | None) -> bool:
         """Whether a training step runs in a loop or function."""
-        return node in self._training
+        return node in self._nodes_around_training
 
     def counts_accumulation(self, modulo: cst.BinaryOperation) -> bool:
-        """Whether `step % n` decides whether a training step runs: n batches make one step, in any unit of steps."""
+        """Whether `step % n` decides whether a training step runs: n batches are accumulated for one step."""
         if not isinstance(modulo.operator, cst.Modulo):
             return False
         guard = self._module.enclosing(modulo, (cst.If, cst.BaseSmallStatement))
         if isinstance(guard, cst.If):
-            return guard.body in self._training
+            return guard.body in self._nodes_around_training
         return any(
             isinstance(around, cst.Call)
             and around in self._trained
-            and self._values.calls.decided_by(around) is not None
+            and self._values.calls.find_condition(around) is not None
             for around in self._module.ancestors(modulo)
         )
 
     # Functions
 
     def of_function(self, function: Function) -> Exponent:
-        """How often a function is called."""
+        """Return the exponent of how often a function is called; note the equations with its calls."""
         found = self._functions.get(function)
         if found is None:
             entry = self.entry_point(function)
-            sites = self._sites(function)
-            found = self._counted(function, "calls", last=bool(sites))
+            sites = self._call_sites(function)
+            found = self._new_frequency(function, "calls", last=bool(sites))
             self._functions[function] = found
             if entry is not None and entry.frequency is not None:
                 known = Exponent(entry.frequency)
@@ -221,18 +225,18 @@ class Frequencies:
                 self.calls.append(calls)
         return found
 
-    def _counted(self, node: cst.CSTNode, label: str, last: bool = False) -> Exponent:
-        """An unknown frequency, which is 0 where nothing determines it.
+    def _new_frequency(self, node: cst.CSTNode, label: str, last: bool = False) -> Exponent:
+        """Return an unknown frequency, which becomes 0 if nothing determines it.
 
         Args:
-            last: other equations may determine it to the end.
+            last: other equations may determine it until the end.
         """
         unknown = Unknown(node, label)
         self.counts.append((unknown, last or self.trains_in(node)))
         return exponent_of(unknown)
 
-    def _sites(self, function: Function) -> list[cst.Call]:
-        """The calls of a function; of an `__init__`, those of its class; of one that trains, those that do."""
+    def _call_sites(self, function: Function) -> list[cst.Call]:
+        """Return the calls of a function, or of the class of an `__init__`; if some of them train, only these."""
         sites = self._values.calls.sites(function)
         owner = self._module.class_of(function)
         if isinstance(function, cst.FunctionDef) and function.name.value == "__init__" and owner:
@@ -240,18 +244,23 @@ class Frequencies:
         return [site for site in sites if site in self._trained] or sites
 
     def entry_point(self, function: cst.CSTNode) -> EntryPoint | None:
+        """Return how a library calls a function; None if it does not."""
         return self._library.entry_point(self._values, function)
 
     def uncounted_loops(self) -> Iterator[Equation]:
-        """Loops around training that no comparison ends, as `while not done`: they iterate as often on any number of ranks."""
-        for loop in self._training:
+        """Yield equations for loops around training that no comparison ends, `while not done`: their length does not depend on
+        N.
+        """
+        for loop in self._nodes_around_training:
             if isinstance(loop, cst.While) and not (
                 _ends_by_comparison(loop) or _ends_with_data(loop)
             ):
-                yield Equation(self._of_step(loop, loop.body), ZERO, loop, "ends by itself")
+                yield Equation(
+                    self._exponent_of_block(loop, loop.body), ZERO, loop, "ends by itself"
+                )
 
     def training_facts(self) -> Iterator[Equation]:
-        """How often training steps must run."""
+        """Yield equations that say how often training steps must run."""
         for call, demand in self.demands.items():
             if demand is None:
                 continue
@@ -260,10 +269,10 @@ class Frequencies:
 
     # Recurrences
 
-    def since(self, place: cst.CSTNode, starts: Sequence[cst.CSTNode]) -> Exponent:
-        """How often a node runs for each time that one of the statements runs that surely start over.
+    def per_start(self, place: cst.CSTNode, starts: Sequence[cst.CSTNode]) -> Exponent:
+        """Return how often a node runs per run of the statements that surely start its state again.
 
-        A statement starts over where it stands, under no condition, in a loop around the node, or in the body of another method.
+        A start counts if it runs unconditionally, in a loop around the node or in the body of another method.
         """
         function = self._module.function_of(place)
         for around in self._module.ancestors(place):
@@ -288,7 +297,7 @@ class Frequencies:
         child = node
         for around in self._module.ancestors(node):
             if isinstance(around, cst.IndentedBlock) and next(
-                _left_before(around.body, child), None
+                _early_exit_tests(around.body, child), None
             ):
                 return False
             child = around
@@ -314,14 +323,16 @@ def _starts_over(counter: cst.BaseExpression, block: cst.CSTNode) -> bool:
     return False
 
 
-def _left_before(body: Sequence[cst.CSTNode], child: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """The tests before a statement of a block that, where they hold, leave the rest of the block out."""
+def _early_exit_tests(
+    body: Sequence[cst.CSTNode], child: cst.CSTNode
+) -> Iterator[cst.BaseExpression]:
+    """Yield the tests above a statement that, where they hold, skip the rest of the block."""
     for statement in body:
         if statement is child:
             return
         match statement:
-            case cst.If(test=test, orelse=None, body=cst.IndentedBlock(body=[*_, last])) if _leaves(
-                last
+            case cst.If(test=test, orelse=None, body=cst.IndentedBlock(body=[*_, last])) if (
+                _ends_in_exit(last)
             ):
                 yield test
             case cst.If(test=test, orelse=None, body=cst.SimpleStatementSuite(body=[*_, last])) if (
@@ -331,19 +342,21 @@ def _left_before(body: Sequence[cst.CSTNode], child: cst.CSTNode) -> Iterator[cs
 
 
 def _ends_by_comparison(loop: cst.While) -> bool:
-    """Whether a loop is left where numbers compare: `while step < total`, `if loss < 0.1: break`, or `done = True` there."""
-    if _compares(loop.test):
+    """Whether a comparison ends a loop: `while step < total`, `if loss < 0.1: break`, or `done = loss < 0.1`."""
+    if _has_comparison(loop.test):
         return True
     flags = {name.value for name in names_in(loop.test)}
     return any(
-        (isinstance(node, cst.If) and _compares(node.test) and _may_leave(node.body, flags))
-        or (isinstance(node, cst.Assign) and _sets(node, flags) and _compares(node.value))
+        (isinstance(node, cst.If) and _has_comparison(node.test) and _may_leave(node.body, flags))
+        or (
+            isinstance(node, cst.Assign) and _sets_flag(node, flags) and _has_comparison(node.value)
+        )
         for node in nodes_in(loop.body)
     )
 
 
 def _ends_with_data(loop: cst.While) -> bool:
-    """Whether a loop goes on until an iterator is exhausted: then it has as many iterations as there are batches."""
+    """Whether a loop runs until an iterator is exhausted: it has as many iterations as there are batches."""
     return any(
         isinstance(node, cst.ExceptHandler)
         and node.type is not None
@@ -353,24 +366,27 @@ def _ends_with_data(loop: cst.While) -> bool:
 
 
 def _may_leave(body: cst.CSTNode, flags: Collection[str]) -> bool:
-    """Whether a block leaves a loop, or sets what its test is of."""
+    """Whether a block leaves a loop, or sets a flag of the loop's test."""
     return any(
         isinstance(node, cst.Break | cst.Return)
-        or (isinstance(node, cst.Assign) and _sets(node, flags))
+        or (isinstance(node, cst.Assign) and _sets_flag(node, flags))
         for node in nodes_in(body)
     )
 
 
-def _sets(statement: cst.Assign, flags: Collection[str]) -> bool:
+def _sets_flag(statement: cst.Assign, flags: Collection[str]) -> bool:
+    """Whether an assignment sets one of these names."""
     targets = (each.target for each in statement.targets)
     return any(isinstance(t, cst.Name) and t.value in flags for t in targets)
 
 
-def _compares(test: cst.BaseExpression) -> bool:
+def _has_comparison(test: cst.BaseExpression) -> bool:
+    """Whether a test has a comparison in it."""
     return any(isinstance(node, cst.Comparison) for node in nodes_in(test))
 
 
-def _leaves(statement: cst.CSTNode) -> bool:
+def _ends_in_exit(statement: cst.CSTNode) -> bool:
+    """Whether a statement leaves the iteration or the function."""
     match statement:
         case cst.SimpleStatementLine(body=[*_, last]):
             return isinstance(last, cst.Continue | cst.Return)

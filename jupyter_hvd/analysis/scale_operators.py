@@ -14,7 +14,7 @@ from .scale_containers import Containers
 from .scale_findings import Agreeing, Agreement, Scale, number_of, unknown_scale
 from .scale_recurrences import CONVERTING
 from .scale_state import StateUpdates
-from .scale_walk import Walk
+from .scale_walk import ScaleWalk
 from .syntax import is_string_literal
 
 #: Functions that sum a list.
@@ -24,11 +24,12 @@ _SUMS = ("builtins.sum", "math.fsum", "numpy.sum")
 class Operators:
     """The operations and comparisons of one module."""
 
-    def __init__(self, walk: Walk, state: StateUpdates, containers: Containers) -> None:
+    def __init__(self, walk: ScaleWalk, state: StateUpdates, containers: Containers) -> None:
         self._walk, self._state, self._containers = walk, state, containers
         self._values, self._module, self._index = walk.values, walk.values.module, walk.values.index
 
-    def of_operation(self, node: cst.BinaryOperation) -> Scale:
+    def scale_operation(self, node: cst.BinaryOperation) -> Scale:
+        """Return how the result of a binary operation scales."""
         if is_string_literal(node.left) or is_string_literal(node.right):
             return unknown_scale(node)
         left, right = self._walk.scale(node.left), self._walk.scale(node.right)
@@ -39,7 +40,7 @@ class Operators:
             ) is not None:
                 value = itself.value
             case cst.Add() if (count := self._walk.constants.count_in_ratio(node)) is not None:
-                self._walk.sink(count, ZERO, "adds numbers to it in a ratio")
+                self._walk.note_sink(count, ZERO, "adds numbers to it in a ratio")
                 value = ZERO
             case cst.Add() | cst.Subtract():
                 value = self.agree("sum", node, node.left, node.right)
@@ -66,14 +67,14 @@ class Operators:
                     value = left.value * Fraction(number).limit_denominator(1000)
                 else:
                     reason = "takes it as an exponent"
-                    self._walk.sink(node.right, ZERO, reason)
+                    self._walk.note_sink(node.right, ZERO, reason)
                     value = left.value
             case _:
-                value = self._walk.unseen(node, node.left, node.right)
+                value = self._walk.scale_opaque_operator(node, node.left, node.right)
         return replace(sized, value=value, items=())
 
     def _is_mean(self, quotient: cst.BinaryOperation) -> bool:
-        """Whether what a loop sums is divided by a number that is no unit, such as 60 or 1000: `total / 4`.
+        """Whether a loop's sum is divided by a number that is no unit such as 60 or 1000: `total / 4`.
 
         Or the sum of a list's last entries by their number: `sum(losses[-4:]) / 4`.
         """
@@ -85,7 +86,7 @@ class Operators:
         return self._is_total(quotient.left)
 
     def _is_total(self, node: cst.BaseExpression) -> bool:
-        """Whether an expression is what a loop sums: `total`, `float(total)`, or `sum(losses)` of a list that a loop fills."""
+        """Whether an expression is a loop's sum: `total`, `float(total)`, or `sum(losses)` of a list that a loop fills."""
         match node:
             case cst.Name():
                 bindings = [d for d in self._walk.reaching(node) if isinstance(d, Binding)]
@@ -120,7 +121,7 @@ class Operators:
         left: cst.BaseExpression,
         right: cst.BaseExpression,
     ) -> Exponent:
-        """The exponent of the result of two operands that must have the same exponent."""
+        """Return the exponent of the result of two operands that must have the same exponent; record the requirement."""
         exponents = self._walk.scale(left).value, self._walk.scale(right).value
         if self._is_in_slice(place):
             return exponents[0]
@@ -144,19 +145,20 @@ class Operators:
         return self._module.enclosing(node, (cst.Slice, cst.BaseStatement)).__class__ is cst.Slice
 
     def _is_scaled(self, node: cst.BaseExpression) -> bool:
-        """Whether a constant is one whose exponent counts, neither 0 nor the 1 of `step + 1`."""
+        """Whether the exponent of a number counts: it is neither 0 nor the 1 of `step + 1`."""
         return number_of(node) != 0 and not self._walk.constants.shifts_count(node)
 
     def compare(
         self, node: cst.Comparison, left: cst.BaseExpression, target: cst.ComparisonTarget
     ) -> None:
+        """Record that the two sides of a comparison, or of `in`, must have the same exponent."""
         right = target.comparator
         if isinstance(target.operator, cst.In | cst.NotIn):
             if isinstance(right, cst.Tuple | cst.List | cst.Set):
                 for element in right.elements:
                     self.agree("comparison", node, left, element.value)
             elif (held := self._walk.element(self._walk.scale(right))) is not None:
-                self._containers.look_up(left, held)
+                self._containers.note_lookup(left, held)
         elif not isinstance(target.operator, cst.Is | cst.IsNot) and not (
             is_string_literal(left) or is_string_literal(right)
         ):

@@ -16,8 +16,8 @@ from .scale_calls import apply_signature
 from .scale_containers import Containers
 from .scale_findings import Opaque, Scale, unknown_scale
 from .scale_state import StateUpdates
-from .scale_walk import Walk
-from .syntax import Function, method, parameters
+from .scale_walk import ScaleWalk
+from .syntax import Function, list_parameters, method
 from .tree import children_of
 
 #: The reason of an equation that only hands an argument on.
@@ -27,16 +27,17 @@ PASSES = "passes it"
 class ProgramCalls:
     """The calls of one module, and the parameters that they pass."""
 
-    def __init__(self, walk: Walk, state: StateUpdates, containers: Containers) -> None:
+    def __init__(self, walk: ScaleWalk, state: StateUpdates, containers: Containers) -> None:
         self._walk, self._state, self._containers = walk, state, containers
         self._values, self._module, self._index = walk.values, walk.values.module, walk.values.index
         self._returned: dict[Function, Scale] = {}
         self._given: dict[cst.Param, Scale] = {}
 
-    def of_call(self, call: cst.Call) -> Scale:
-        self._state.accumulate(call)
+    def scale_call(self, call: cst.Call) -> Scale:
+        """Return how the result of a call scales: of a built-in, a library's or a user-defined function."""
+        self._state.note_accumulation(call)
         name = self._walk.qualified(call)
-        if self._containers.limit(call) is not None:
+        if self._containers.find_limit(call) is not None:
             return unknown_scale(call)
         special = BUILTINS.get("builtins.range" if self._walk.library.is_range(name) else name)
         special = special or OPERATORS.get(self._walk.library.operator_of(name))
@@ -44,7 +45,7 @@ class ProgramCalls:
             return special(self._walk, call)
         if is_iteration(name) and call.args:
             return self._walk.scale(call.args[0].value)
-        if (handed_on := self._values.flow.handed_on(call)) is not None:
+        if (handed_on := self._values.flow.find_returned_argument(call)) is not None:
             return self._walk.scale(handed_on)
         known = self._walk.library.called(self._values, call)
         if known is not None:
@@ -53,35 +54,35 @@ class ProgramCalls:
             isinstance(call.func, cst.Attribute)
             and (held := self._walk.scale(call.func.value)).values
         ):
-            return self._containers.of_dictionary_method(held, call) or unknown_scale(call)
-        if (filled := self._containers.of_filled(call)) is not None:
+            return self._containers.scale_dictionary_method(held, call) or unknown_scale(call)
+        if (filled := self._containers.scale_filled_dictionary(call)) is not None:
             return filled
-        direct = self._values.calls.direct(call)
+        direct = self._values.calls.unwrap_call(call)
         functions = [
             value.node
             for value in self._values.of(direct.func)
             if value.kind is Kind.FUNCTION and isinstance(value.node, Function)
         ]
         if functions:
-            return self._walk.join([self._called(f, call) for f in functions], call)
-        if (owner := self._made_by(call)) is not None:
-            return self._instance(owner, call)
-        return self.opaque(call)
+            return self._walk.join([self._scale_function(f, call) for f in functions], call)
+        if (owner := self._instantiated_class(call)) is not None:
+            return self._scale_instance(owner, call)
+        return self.scale_opaque_call(call)
 
-    def _made_by(self, call: cst.Call) -> cst.ClassDef | None:
-        """The class of the program whose object a call makes."""
+    def _instantiated_class(self, call: cst.Call) -> cst.ClassDef | None:
+        """Return the class of the program that a call creates an instance of; None for other calls."""
         classes = (v.node for v in self._values.of(call.func) if v.kind is Kind.CLASS)
         return next((node for node in classes if isinstance(node, cst.ClassDef)), None)
 
-    def _instance(self, owner: cst.ClassDef, call: cst.Call) -> Scale:
-        """An object of the program: a loop over it has as many iterations as `__iter__` yields, or `__len__` says."""
+    def _scale_instance(self, owner: cst.ClassDef, call: cst.Call) -> Scale:
+        """Return how an instance scales: its length as often as `__iter__` yields, or as `__len__` says."""
         for argument_ in call.args:
             self._walk.scale(argument_.value)
         made = unknown_scale(call)
         methods = self._values.classes.methods
         if (iterated := next(methods(owner, "__iter__"), None)) in self._index.generators:
             assert isinstance(iterated, cst.FunctionDef)
-            given = self._called(iterated, call)
+            given = self._scale_function(iterated, call)
             return replace(made, length=given.length, element=given.element)
         counted = next(methods(owner, "__len__"), None)
         if counted is not None and (returned := self._index.returns[counted]):
@@ -90,10 +91,11 @@ class ProgramCalls:
             )
         return made
 
-    def _called(self, function: Function, call: cst.Call) -> Scale:
+    def _scale_function(self, function: Function, call: cst.Call) -> Scale:
+        """Return how the result of a user-defined function scales, by its `return` or `yield` statements."""
         if function in self._index.generators:
             length, element = ZERO, None
-            for statement in self._yields(function):
+            for statement in self._iterate_yields(function):
                 length = self._walk.frequencies.of(statement, inside=function)
                 if isinstance(statement.value, cst.BaseExpression):
                     element = self._walk.scale(statement.value)
@@ -108,17 +110,18 @@ class ProgramCalls:
             self._returned[function] = found
         return found
 
-    def _yields(self, function: cst.CSTNode) -> Iterator[cst.Yield]:
+    def _iterate_yields(self, function: cst.CSTNode) -> Iterator[cst.Yield]:
+        """Yield the `yield` expressions of a function, without those of functions in it."""
         for child in children_of(function):
             if isinstance(child, cst.Yield):
                 yield child
             elif not isinstance(child, Function):
-                yield from self._yields(child)
+                yield from self._iterate_yields(child)
 
-    def opaque(self, call: cst.Call) -> Scale:
-        """The result of an unknown function: if its arguments do not depend on the number of ranks, neither does the result."""
+    def scale_opaque_call(self, call: cst.Call) -> Scale:
+        """Return how the result of an unknown function scales: if its arguments do not depend on N, neither does the result."""
         if self._walk.is_external(call):
-            return self._walk.outside(call)
+            return self._walk.scale_unknown_source(call)
         args = [self._walk.scale(arg.value) for arg in call.args]
         if method(call) in FILLING or self._values.records.is_record(call):
             return unknown_scale(call)
@@ -130,14 +133,17 @@ class ProgramCalls:
         length = next((a.length for a in rows if a.length is not None), None)
         return Scale(exponent_of(unknown), length)
 
-    def unseen(self, node: cst.BaseExpression, *operands: cst.BaseExpression) -> Exponent:
-        """The exponent of what an unknown operator gives."""
+    def scale_opaque_operator(
+        self, node: cst.BaseExpression, *operands: cst.BaseExpression
+    ) -> Exponent:
+        """Return the exponent of the result of an unknown operator."""
         unknown = Unknown(node)
         given = tuple(self._walk.scale(operand).value for operand in operands)
         self._walk.found.opaque.append(Opaque(node, unknown, given))
         return exponent_of(unknown)
 
-    def of_parameter(self, param: cst.Param) -> Scale:
+    def scale_parameter(self, param: cst.Param) -> Scale:
+        """Return how a parameter scales: by the arguments of calls, or by the library that calls the function."""
         found = self._given.get(param)
         if found is not None:
             return found
@@ -147,7 +153,7 @@ class ProgramCalls:
         if function is None:
             return found
         entry = self._walk.frequencies.entry_point(function)
-        names = parameters(function)
+        names = list_parameters(function)
         own = isinstance(function, cst.FunctionDef) and self._module.class_of(function) is not None
         place = names.index(param) - own if param in names else -1
         if entry is not None and 0 <= place < len(entry.parameters):
@@ -159,11 +165,11 @@ class ProgramCalls:
             return found
         if self._is_asked(function):
             self._walk.found.asked.update(value.terms)
-        passed = self._passed(function, param)
+        passed = self._find_arguments(function, param)
         sized: list[Scale] = []
         for argument_ in passed:
             scale = self._walk.scale(argument_)
-            self._walk.flow(value, scale.value, argument_, PASSES)
+            self._walk.note_flow(value, scale.value, argument_, PASSES)
             sized += [scale] if scale.length is not None or scale.items else []
         if sized:
             lengths = {each.length.key for each in sized if each.length is not None}
@@ -186,7 +192,7 @@ class ProgramCalls:
         entry = self._walk.frequencies.entry_point(called) if called is not None else None
         return entry is not None and entry.frequency is None
 
-    def _passed(self, function: Function, param: cst.Param) -> list[cst.BaseExpression]:
+    def _find_arguments(self, function: Function, param: cst.Param) -> list[cst.BaseExpression]:
         """The arguments for a parameter; if training runs in the function, only of calls that train."""
         found = self._values.calls.actual_arguments(function, param)
         trained = [value for call, value in found if self._walk.frequencies.trains_at(call)]

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from .flow import positional
-from .index import Binding, element_of
-from .scale_averages import step_of_average, weight_of_rest, weights_of_average
+from .flow import positional_arguments
+from .index import Binding, bound_expression
+from .scale_averages import find_average_weights, find_other_weight, find_step_weight
 from .scale_findings import Reaching, Recurrence
 from .syntax import text_key
 from .tree import children_of
@@ -31,44 +31,46 @@ _OPERATORS: dict[type[cst.CSTNode], str] = {
 
 
 class Recurrences:
-    """The recurrences of one module, by their text alone."""
+    """The recurrences of one module that a single statement shows."""
 
     def __init__(self, values: ValueAnalysis, reaching: Reaching) -> None:
         self._values, self._reaching = values, reaching
         self._before: dict[cst.CSTNode, dict[cst.CSTNode | None, cst.CSTNode]] = {}
 
     def of(self, binding: Binding, place: cst.CSTNode) -> Recurrence | None:
-        """How `x += c`, or `x = max(low, x * c)`, makes a variable of itself; None where a variable is not made so."""
+        """Return how `x += c`, or `x = max(low, x * c)`, computes a variable from itself; None if it does not."""
         if not isinstance(place, cst.BaseExpression):
             return None
         if binding.adds:
             statement = self._values.module.parent(place)
             return (
-                self.augmented(statement, place) if isinstance(statement, cst.AugAssign) else None
+                self.of_augmented(statement, place)
+                if isinstance(statement, cst.AugAssign)
+                else None
             )
-        written = element_of(binding)
+        written = bound_expression(binding)
         if written is None:
             return None
         value = self.within_bounds(written, place)
-        return self.made_of(value, lambda node: self._is_itself(node, place, binding))
+        return self.of_value(value, lambda node: self._is_itself(node, place, binding))
 
-    def augmented(self, statement: cst.AugAssign, place: cst.BaseExpression) -> Recurrence:
-        """How `x += c` makes a variable of itself."""
+    def of_augmented(self, statement: cst.AugAssign, place: cst.BaseExpression) -> Recurrence:
+        """Return how `x += c` computes a variable from itself."""
         sign = AUGMENTED.get(type(statement.operator), "?")
         itself = lambda node: self.is_same(node, place)  # noqa: E731
-        weights = step_of_average(statement.value, sign, itself)
-        if sign == "+" and (kept := self._multiplied_before(statement, itself)) is not None:
-            weights = weight_of_rest(kept, statement.value)
+        weights = find_step_weight(statement.value, sign, itself)
+        if sign == "+" and (kept := self._find_factor_above(statement, itself)) is not None:
+            weights = find_other_weight(kept, statement.value)
         return Recurrence("~" if weights else sign, statement.value, weights)
 
     def of_entry(self, entry: cst.Subscript, value: cst.BaseExpression) -> Recurrence | None:
-        """How an entry is made of what it was: `state["step"] + 1`; None where it is not."""
-        return self.made_of(value, lambda node: self.is_same(node, entry))
+        """Return how an entry is computed from its previous value, `state["step"] + 1`; None if it is not."""
+        return self.of_value(value, lambda node: self.is_same(node, entry))
 
-    def _multiplied_before(
+    def _find_factor_above(
         self, statement: cst.AugAssign, is_itself: Callable[[cst.BaseExpression], bool]
     ) -> cst.BaseExpression | None:
-        """The `d` of `x *= d` directly before `x += (1 - d) * y`: both make a moving average."""
+        """Return the `d` of `x *= d` directly above `x += (1 - d) * y`: both make a moving average; else None."""
         line = self._values.module.parent(statement)
         block = self._values.module.parent(line) if line is not None else None
         if not isinstance(block, (cst.IndentedBlock, cst.Module)):
@@ -83,25 +85,25 @@ class Recurrences:
                 return factor
         return None
 
-    def made_of(
+    def of_value(
         self, value: cst.BaseExpression, is_itself: Callable[[cst.BaseExpression], bool]
     ) -> Recurrence | None:
-        """How a value is made of a variable's value before: `x + c`, `c * x`, `d * x + (1 - d) * y`."""
+        """Return how a value is computed from a variable's previous value: `x + c`, `c * x`, `d * x + (1 - d) * y`; else None."""
         match value:
             case cst.BinaryOperation(left=left, operator=operator, right=right):
                 sign = _OPERATORS.get(type(operator), "?")
                 for one, other in ((left, right), (right, left)):
                     if is_itself(one) and (one is left or sign in "+*"):
-                        weights = step_of_average(other, sign, is_itself)
+                        weights = find_step_weight(other, sign, is_itself)
                         return Recurrence("~" if weights else sign, other, weights)
-                if sign == "+" and (weights := weights_of_average(left, right, is_itself)):
+                if sign == "+" and (weights := find_average_weights(left, right, is_itself)):
                     return Recurrence("~", weights[0][0], weights)
         return None
 
     def within_bounds(
         self, value: cst.BaseExpression, place: cst.BaseExpression
     ) -> cst.BaseExpression:
-        """`x * c` of `max(low, x * c)`, whose bounds scale as the variable does."""
+        """Return the `x * c` of `max(low, x * c)`, whose bounds scale as the variable does."""
         while True:
             match value:
                 case cst.IfExp(body=one, orelse=other):
@@ -109,7 +111,7 @@ class Recurrences:
                 case cst.BinaryOperation(left=one, operator=cst.Modulo()):
                     inside = [one]
                 case cst.Call() if self._values.qualified(value.func) in (*BOUNDS, *CONVERTING):
-                    inside = positional(value)
+                    inside = positional_arguments(value)
                 case _:
                     break
             inner = next((each for each in inside if self._reads(each, place)), None)
@@ -119,11 +121,13 @@ class Recurrences:
         return value
 
     def _reads(self, node: cst.CSTNode, place: cst.BaseExpression) -> bool:
+        """Whether an expression reads a variable."""
         if isinstance(node, cst.BaseExpression) and self.is_same(node, place):
             return True
         return any(self._reads(child, place) for child in children_of(node))
 
     def is_same(self, node: cst.BaseExpression, place: cst.BaseExpression) -> bool:
+        """Whether two expressions are the same variable: by identity of names, key of entries, or text."""
         identity = self._values.definitions.identity
         if isinstance(node, cst.Name) and isinstance(place, cst.Name):
             return node.value == place.value and identity(node) == identity(place)

@@ -30,10 +30,10 @@ class Unscaled:
 
 
 class Reports:
-    """What is reported of one module.
+    """The warnings about one module.
 
     Args:
-        is_kept: whether an expression stands in the definition of a value that is not edited there.
+        is_kept: whether an expression is in the definition of a value that is not edited there.
     """
 
     def __init__(
@@ -46,32 +46,35 @@ class Reports:
         self._values, self._library = inference.values, inference.library
         self._module = inference.values.module
 
-    def _resolved(self, exponent: Exponent) -> Fraction | None:
+    def _resolve(self, exponent: Exponent) -> Fraction | None:
+        """Return the number that an exponent resolves to; None if it is not known."""
         resolved = self._solved.solution.resolve(exponent)
         return resolved.constant if resolved.is_known else None
 
     def _line(self, node: cst.CSTNode) -> int:
+        """Return the line of a node."""
         return self._module.line(self._module.span(node).start)
 
     def _is_of_program(self, call: cst.Call) -> bool:
+        """Whether a call runs a function or class of the program."""
         return bool(self._values.kinds(call.func) & {Kind.FUNCTION, Kind.CLASS})
 
     def _uncounted_lengths(self) -> Iterator[cst.BaseExpression]:
-        """What loops around training go through that is no data, and of which only the training tells how long it must be."""
+        """Yield the iterables of loops around training that are not data, and whose length only follows from the training."""
         for unknown, trains in self._solved.found.counts:
             node = unknown.node
             if not trains or unknown.label != "length" or not isinstance(node, cst.BaseExpression):
                 continue
             around = self._module.parent(node)
             is_loop = isinstance(around, cst.For) and around.iter is node
-            is_of_steps = is_loop and self._resolved(exponent_of(unknown)) == -1
+            is_of_steps = is_loop and self._resolve(exponent_of(unknown)) == -1
             if is_of_steps and not self._library.is_data(self._values, node):
                 yield node
 
     def _unknown_counts(
         self, scaled: Collection[cst.CSTNode]
     ) -> Iterator[tuple[cst.Call, cst.Arg]]:
-        """The numbers that libraries take under a name that says steps, and that nothing has scaled."""
+        """Yield the arguments whose name suggests steps, given to unknown libraries, and that nothing has scaled."""
         for call in self._values.index.calls:
             for position, arg in enumerate(call.args):
                 name = arg.keyword.value if arg.keyword else "decay" if not position else ""
@@ -83,8 +86,8 @@ class Reports:
                 if is_number and not any(n in scaled for n in (arg.value, *numbers)):
                     yield call, arg
 
-    def _is_handed_on(self, function: cst.FunctionDef) -> bool:
-        """Whether a function that nothing is seen to call is named elsewhere, and may be called by what it is given to."""
+    def _may_be_called(self, function: cst.FunctionDef) -> bool:
+        """Whether a function without known calls is named elsewhere, so that something else may call it."""
         name = function.name.value
         attributes = self._values.index.attributes
         named = [n for n in self._module.names.get(name, ()) if n is not function.name]
@@ -93,26 +96,27 @@ class Reports:
         return bool(named)
 
     def _may_count(self, agreement: Agreement) -> bool:
-        """Whether a whole number bounds or divides, at each step, something that may count steps.
+        """Whether an integer bounds or divides, at each step, something that may count steps.
 
-        What is only equal to it may be of a kind, or at a position, unless the loop ends there.
+        What is only equal to it may be a kind or a position, unless the loop ends there.
         """
         if isinstance(agreement.place, cst.Comparison) and not (
-            self._orders(agreement.place) or self._ends_loop(agreement.place)
+            self._is_ordering(agreement.place) or self._ends_loop(agreement.place)
         ):
             return False
         is_whole = self._is_count(agreement.left) or self._is_count(agreement.right)
-        return is_whole and bool(self._resolved(self._inference.frequencies.of(agreement.place)))
+        return is_whole and bool(self._resolve(self._inference.frequencies.of(agreement.place)))
 
     def _is_count(self, number: cst.BaseExpression) -> bool:
-        """Whether a whole number, more than 1, is written, or has a name, or is an option."""
+        """Whether a number is an integer above 1, literal or named, or an integer option."""
         if self._library.is_external(self._values, number):
             return self._inference.whole.is_whole(number)
         made = [value.node for value in self._values.of(number)]
         numbers = [number_of(node) for node in made if isinstance(node, cst.BaseExpression)]
         return bool(numbers) and all(isinstance(n, int) and n > 1 for n in numbers)
 
-    def _orders(self, comparison: cst.Comparison) -> bool:
+    def _is_ordering(self, comparison: cst.Comparison) -> bool:
+        """Whether a comparison is `<`, `<=`, `>` or `>=`."""
         return all(isinstance(target.operator, ORDERS) for target in comparison.comparisons)
 
     def _ends_loop(self, test: cst.BaseExpression) -> bool:
@@ -125,17 +129,18 @@ class Reports:
         )
 
     def unscaled(self, scaled: Collection[cst.CSTNode]) -> tuple[Unscaled, ...]:
-        """The numbers that are not edited and that the user should check.
+        """Return the numbers that are not edited and that the user should check, each once per line and message.
 
         Args:
-            scaled: what is edited.
+            scaled: the nodes that are edited.
         """
         span = self._module.span
-        found = sorted(self._unscaled(scaled), key=lambda u: span(u.node).start)
+        found = sorted(self._find_unscaled(scaled), key=lambda u: span(u.node).start)
         once = {(self._line(each.node), each.message): each for each in reversed(found)}
         return tuple(reversed(once.values()))
 
-    def _unscaled(self, scaled: Collection[cst.CSTNode]) -> Iterator[Unscaled]:
+    def _find_unscaled(self, scaled: Collection[cst.CSTNode]) -> Iterator[Unscaled]:
+        """Yield the numbers to check, kind by kind, with the edit that would scale each."""
         text = self._module.text
         for repeated, _ in self._solved.repeated:
             if repeated.weight == "open":
@@ -154,7 +159,7 @@ class Reports:
         for opaque, power in self._solved.assumed:
             if self._is_kept(opaque) or power.denominator > 1:
                 continue
-            factor = _factor_words(power)
+            factor = _describe_factor(power)
             yield Unscaled(
                 opaque,
                 f"`{text(opaque)}` is taken to scale with the number of ranks by itself; nothing tells whether it does",
@@ -193,7 +198,7 @@ class Reports:
                 "if it counts steps, divide it by the number of ranks; raise a factor of each step to the power of it",
             )
         for function in dict.fromkeys(self._solved.found.uncalled):
-            if self._is_handed_on(function):
+            if self._may_be_called(function):
                 yield Unscaled(
                     function,
                     f"nothing tells how often `{function.name.value}` runs, so what it counts or multiplies stays as it is",
@@ -248,8 +253,8 @@ class Reports:
             )
 
 
-def _factor_words(power: Fraction) -> str:
-    """The factor N ** power, in words."""
+def _describe_factor(power: Fraction) -> str:
+    """Return the advice to multiply by N ** power, in words."""
     if power == -1:
         return "divide it by the number of ranks"
     if power == 1:

@@ -27,7 +27,7 @@ class Term:
     is_epochs: bool = False
 
     def at(self, letters: Mapping[str, Exponent]) -> Exponent:
-        """Its value where letters stand for these exponents; others are 0."""
+        """Return the exponent for these values of letters; other letters are 0."""
         value = Exponent(self.constant)
         for letter, factor in self.letters:
             value += letters.get(letter, ZERO) * factor
@@ -35,7 +35,7 @@ class Term:
 
     @property
     def letter(self) -> str | None:
-        """The letter that the term is, alone."""
+        """The letter, if the term is exactly one letter; else None."""
         match self.constant, self.letters:
             case 0, ((letter, 1),):
                 return letter
@@ -60,13 +60,12 @@ class Signature:
 
 
 @cache
-def signature(text: str) -> Signature:
-    """The signature that is written `name: exponent, … -> [length][length of elements] exponent`, or `… -> #[length]` for
-    elements with their numbers.
+def parse_signature(text: str) -> Signature:
+    """Parse `name: exponent, … -> [length][length of elements] exponent`, or `… -> #[length]` for elements with their index.
 
-    An exponent is a sum of numbers and letters; `_` is any, `epochs` that of a number of epochs. The letters `l` and `m` are the
-    length of the receiver, else of the first argument, and of its elements, `v` is its own exponent, and `u` one that nothing
-    determines.
+    An exponent is a sum of numbers and letters; `_` is any, `epochs` that of a number of epochs. The letters `l` and `m` are
+    the length of the receiver, else of the first argument, and of its elements; `v` is its own exponent, and `u` one that
+    nothing determines.
 
     Raises:
         ValueError: the text is no signature.
@@ -75,23 +74,24 @@ def signature(text: str) -> Signature:
     if not arrow:
         raise ValueError(f"no signature: {text}")
     parameters = tuple(
-        (name.strip(), None if of.strip() == "_" else _term(of))
+        (name.strip(), None if of.strip() == "_" else _parse_term(of))
         for name, _, of in (each.partition(":") for each in taken.split(",") if each.strip())
     )
     lengths = re.findall(r"\[([^\]]*)\]", given)
     result = re.sub(r"#|\[[^\]]*\]", "", given).strip()
     return Signature(
         parameters,
-        None if result in ("", "_") else _term(result),
-        tuple(_term(length) for length in lengths),
+        None if result in ("", "_") else _parse_term(result),
+        tuple(_parse_term(length) for length in lengths),
         is_numbered="#" in given,
     )
 
 
-def _term(text: str) -> Term:
-    """
+def _parse_term(text: str) -> Term:
+    """Parse a sum of letters and numbers, such as `l-b` or `r/2`.
+
     Raises:
-        ValueError: the text is no sum of letters and numbers.
+        ValueError: the text is no such sum.
     """
     constant, letters, end = Fraction(0), [], 0
     if text.strip() == "epochs":
@@ -126,7 +126,7 @@ class EntryPoint:
 
 
 @dataclass(frozen=True)
-class Edited:
+class EditedExponents:
     """The exponents that another edit adds to a number, to a sequence's length, and to its elements' lengths."""
 
     value: int = 0
@@ -138,62 +138,62 @@ class ScaleLibrary(Protocol):
     """The questions of the scale analysis to a framework."""
 
     def called(self, values: ValueAnalysis, call: cst.Call) -> Signature | None:
-        """The signature of the function that is called; None where nothing is known of it."""
+        """Return the signature of the called function; None if it is unknown."""
 
     def attribute(self, values: ValueAnalysis, node: cst.Attribute) -> Signature | None:
-        """The signature of an attribute of a library's object, read or set; it has no parameters."""
+        """Return the signature of a library object's attribute, read or set; it has no parameters."""
 
     def entry_point(self, values: ValueAnalysis, function: cst.CSTNode) -> EntryPoint | None:
-        """How a library calls a function or lambda of the program; None where it does not."""
+        """Return how a library calls a function or lambda of the program; None if it does not."""
 
     def steps(self, values: ValueAnalysis) -> Mapping[cst.Call, Fraction | None]:
-        """The calls that are training steps, with the exponent of how often each must run: -1 where batches are scaled; None
-        where nothing is asked.
+        """Return the calls that are training steps, each with the exponent of how often it must run: -1 if its batches are
+        scaled, None if nothing is required.
         """
 
-    def edited(self, values: ValueAnalysis) -> Mapping[cst.BaseExpression, Edited]:
-        """The changes by other edits of the scaled program, mainly to batch sizes."""
+    def edited(self, values: ValueAnalysis) -> Mapping[cst.BaseExpression, EditedExponents]:
+        """Return the expressions that other edits change, mainly batch sizes, with the exponents that they add."""
 
     def repeated_sizes(self, values: ValueAnalysis) -> Collection[cst.BaseExpression]:
-        """The constants that are the size of a batch where nothing tells otherwise, as 32 of `len(x) // 32`."""
+        """Return the constants that are a batch size unless something says otherwise, as 32 of `len(x) // 32`."""
 
     def is_unscaled_size(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
-        """Whether a number is written as the size of a training batch, and no edit multiplies it."""
+        """Whether a number is written as a training's batch size, and no edit multiplies it."""
 
     def lengths_of_epochs(self, values: ValueAnalysis) -> Collection[cst.BaseExpression]:
-        """What the program gives as the number of steps of an epoch that a library trains."""
+        """Return what the program gives a library as the number of steps of an epoch."""
 
     def step_sites(self, values: ValueAnalysis) -> Collection[cst.Call]:
-        """The calls that lead to training steps, each that takes one, and those of the functions around."""
+        """Return the calls that lead to training steps: each that takes one, and those of the functions around it."""
 
     def fixed_loops(self, values: ValueAnalysis) -> Collection[cst.CSTNode]:
-        """Iterables that are the same on any number of ranks, such as the variables of a model."""
+        """Return the iterables whose length does not depend on N, such as a model's variables."""
 
     def may_count_steps(self, values: ValueAnalysis, call: cst.Call, name: str) -> bool:
-        """Whether a library of which nothing is known may count steps by the argument of this name, or forget by it each step."""
+        """Whether an unknown library may count steps by the argument of this name, or apply it as a factor each step."""
 
     def is_data(self, values: ValueAnalysis, iterable: cst.BaseExpression) -> bool:
-        """Whether a loop goes through batches, of which there are fewer where they are larger."""
+        """Whether a loop runs over batches, of which there are fewer if they are larger."""
 
     def accumulates(
         self, values: ValueAnalysis, call: cst.Call
     ) -> tuple[str, cst.BaseExpression] | None:
-        """`+`, `-` or `=` and what a method adds to its receiver, subtracts from it or sets it to."""
+        """Return `+`, `-` or `=`, and the value, if a method adds to its receiver, subtracts from it or sets it; else None."""
 
     def is_gradient(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
-        """Whether an expression is made of gradients: their moments, as momentum, are not scaled."""
+        """Whether an expression is computed from gradients: their moments, such as momentum, are not scaled."""
 
     def is_conversion(self, name: str) -> bool:
-        """Whether calling this canonical name gives its first argument in another form, as an array, say."""
+        """Whether calling this canonical name returns its first argument in another form, such as an array."""
 
     def operator_of(self, name: str) -> str:
-        """Which operator calling this canonical name stands for: comparison, modulus or power; '' for any other."""
+        """Return which operator a function stands for: "comparison", "modulus" or "power"; '' for any other."""
 
     def is_range(self, name: str) -> bool:
         """Whether calling this canonical name counts as `range` does, with its arguments."""
 
     def is_external(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
-        """Whether a number comes from outside the program, and so is the same however many ranks there are."""
+        """Whether a number comes from outside the program, and so does not depend on N."""
 
     def is_whole(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
-        """Whether a library, or whoever starts the program, gives a whole number here."""
+        """Whether a library, or an option's type, makes an expression an integer."""

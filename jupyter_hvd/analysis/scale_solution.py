@@ -15,7 +15,7 @@ from fractions import Fraction
 import libcst as cst
 
 from .exponents import ONE, ZERO, Equation, Exponent, Solution, Unknown, exponent_of
-from .scale_findings import Agreement, Carried, Constant, Found, Opaque, Rank, Repeated, Sink
+from .scale_findings import Agreement, Carried, Constant, Findings, Opaque, Rank, Repeated, Sink
 from .scale_inference import SETS
 from .scale_program_calls import PASSES
 from .scale_state import ADDS
@@ -28,7 +28,7 @@ HANDED_ON = (SETS, PASSES, "calls it")
 class Solved:
     """The solution of one module's equations, and what stood against it."""
 
-    found: Found
+    found: Findings
     solution: Solution
     conflicted: frozenset[Unknown]
     sinks: tuple[tuple[Sink, Fraction], ...]
@@ -49,7 +49,7 @@ class Solved:
     undetermined: tuple[Agreement, ...] = ()
 
 
-def solve(found: Found, conflicted: frozenset[Unknown]) -> Solved:
+def solve(found: Findings, conflicted: frozenset[Unknown]) -> Solved:
     """Solve the equations, the certain ones first; defaults fill in where these leave a choice.
 
     Args:
@@ -59,10 +59,10 @@ def solve(found: Found, conflicted: frozenset[Unknown]) -> Solved:
     for equation in found.facts:
         solution.add(equation)
     unmet = [demand for demand in found.demands if not solution.add(demand)]
-    _fix_calls(solution, found.calls)
+    _assign_call_frequencies(solution, found.calls)
     clashing = set(conflicted)
-    open_flows = _hand_on(solution, found, clashing)
-    _fix_counts(solution, found, trains=False)
+    open_flows = _add_certain_flows(solution, found, clashing)
+    _assume_counts(solution, found, trains=False)
     written = {constant.unknown for constant in found.constants}
     for sink in found.sinks:
         if sink.is_epochs and _only(solution.resolve(sink.actual)) in written:
@@ -71,9 +71,9 @@ def solve(found: Found, conflicted: frozenset[Unknown]) -> Solved:
     for equation in found.ramps:
         solution.add(equation)
     grown_before = [size for size in found.sizes if not solution.add(size)]
-    _fix_rows(solution, found)
-    rows = _fix_sizes(solution, found)
-    operands, disagreeing = _agree(solution, found.agreements)
+    _assume_rows(solution, found)
+    rows = _assume_sizes(solution, found)
+    operands, disagreeing = _solve_agreements(solution, found.agreements)
     # What is compared with another number that nothing has determined.
     undetermined = [
         a
@@ -82,7 +82,7 @@ def solve(found: Found, conflicted: frozenset[Unknown]) -> Solved:
     ]
     for equation in found.weights:
         solution.add(equation)
-    _fix_opaque(solution, [o for o in found.opaque if isinstance(o.node, cst.Call)])
+    _assume_opaque(solution, [o for o in found.opaque if isinstance(o.node, cst.Call)])
     ranked = sorted(found.constants, key=lambda constant: constant.rank)
     for constant in ranked:
         if constant.rank < Rank.UNSEEN:
@@ -111,22 +111,28 @@ def solve(found: Found, conflicted: frozenset[Unknown]) -> Solved:
         for constant in ranked:
             if directly and constant.rank < Rank.INCREMENT:
                 solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
-    _fix_opaque(solution, found.opaque)
+    _assume_opaque(solution, found.opaque)
     for constant in ranked:
         default = ONE if constant.rank == Rank.SIZE else ZERO
         reason = "divides rows by a batch" if default == ONE else ""
         solution.add(Equation(exponent_of(constant.unknown), default, constant.node, reason))
-    _fix_counts(solution, found, trains=True)
-    solved = _judged(found, solution, frozenset(clashing), sinks, operands, disagreeing, unmet)
+    _assume_counts(solution, found, trains=True)
+    solved = _collect_solved(
+        found, solution, frozenset(clashing), sinks, operands, disagreeing, unmet
+    )
     return replace(solved, grown_before=tuple(grown_before), undetermined=tuple(undetermined))
 
 
-def _hand_on(solution: Solution, found: Found, clashing: set[Unknown]) -> list[Equation]:
-    """Let values be handed on; gives the arguments of unknown exponents for parameters that are given several, and those for
-    parameters of which their function tells the unit.
+def _add_certain_flows(
+    solution: Solution, found: Findings, clashing: set[Unknown]
+) -> list[Equation]:
+    """Add the equations of values that flow from one expression to another; return those that are postponed.
+
+    A parameter that is given different exponents, or whose function asks for a unit, is postponed where an argument's
+    exponent is not known yet.
 
     Args:
-        clashing: unknowns that get contradictory values, to which those are added that do so here.
+        clashing: the unknowns that get contradictory values; further ones are added.
     """
     given: defaultdict[Unknown | None, set[object]] = defaultdict(set)
     flows = [e for e in found.flows if _only(e.left) not in clashing]
@@ -143,15 +149,18 @@ def _hand_on(solution: Solution, found: Found, clashing: set[Unknown]) -> list[E
 
 
 def _add_flows(solution: Solution, flows: Iterable[Equation], clashing: set[Unknown]) -> None:
+    """Add equations of flowing values; unknowns whose equation contradicts earlier ones are added to `clashing`, except
+    frequencies of calls.
+    """
     for equation in flows:
         target = _only(equation.left)
         if not solution.add(equation) and target is not None and target.label != "calls":
             clashing.add(target)
 
 
-def _fix_rows(solution: Solution, found: Found) -> None:
-    """Take what is written, or what unknown functions give, for a number of rows of the data where the size of a batch divides
-    it: `len(x) // batch`, `rows // batch`.
+def _assume_rows(solution: Solution, found: Findings) -> None:
+    """Assume that a constant, or an unknown function's result, that a batch size divides is a number of rows of the data:
+    `len(x) // batch`, `rows // batch`.
     """
     counts = {each.unknown for each in found.opaque} | {each.unknown for each in found.constants}
     for dividend, divisor, node in found.quotients:
@@ -161,10 +170,11 @@ def _fix_rows(solution: Solution, found: Found) -> None:
                 solution.add(Equation(rows, ZERO, node, "counts rows of the data"))
 
 
-def _fix_sizes(solution: Solution, found: Found) -> list[tuple[Sink, Fraction]]:
-    """Take what is written as the size of a batch, and multiplied by steps, for the rows of one step, and so scale it.
+def _assume_sizes(solution: Solution, found: Findings) -> list[tuple[Sink, Fraction]]:
+    """Assume that a number written like a batch size and multiplied by steps is the rows of one step, and so scales.
 
-    Gives the sizes that have another exponent, with the power to multiply them by where they are read.
+    Returns:
+        the sizes that have another exponent, with the power to multiply them by where they are read.
     """
     reason = "multiplies steps by the rows of each"
     written = {constant.node: constant.unknown for constant in found.constants}
@@ -181,8 +191,8 @@ def _fix_sizes(solution: Solution, found: Found) -> list[tuple[Sink, Fraction]]:
     return read
 
 
-def _fix_opaque(solution: Solution, opaque: Sequence[Opaque]) -> None:
-    """Take what unknown functions give to be the same on any number of ranks, as far as what they are given is."""
+def _assume_opaque(solution: Solution, opaque: Sequence[Opaque]) -> None:
+    """Assume that an unknown function's result does not depend on N, if its arguments do not."""
     for each in opaque:
         given = [solution.resolve(argument) for argument in each.arguments]
         if all(exponent == ZERO or not exponent.is_known for exponent in given):
@@ -190,7 +200,7 @@ def _fix_opaque(solution: Solution, opaque: Sequence[Opaque]) -> None:
 
 
 def _is_direct(solution: Solution, sink: Sink, in_ratios: Collection[Unknown]) -> bool:
-    """Whether a library takes a constant as it is, or a ratio of steps and a constant, so that the constant can be edited."""
+    """Whether a library takes a constant itself, or a ratio of steps and a constant, so that the constant can be edited."""
     actual = solution.resolve(sink.actual)
     match [*actual.terms.items()]:
         case [(_, -1)]:
@@ -200,34 +210,37 @@ def _is_direct(solution: Solution, sink: Sink, in_ratios: Collection[Unknown]) -
     return False
 
 
-def _assign_loop_exponents(solution: Solution, found: Found) -> None:
+def _assign_loop_exponents(solution: Solution, found: Findings) -> None:
     """Give exponent 0 to all undetermined loops around a training step but the innermost, which takes the rest of the step's
     exponent.
 
     Steps with the fewest undetermined loops come first, because they determine loops that are shared with others.
     """
 
-    def open_ends(entry: tuple[cst.Call, list[Exponent]]) -> int:
+    def count_undetermined(entry: tuple[cst.Call, list[Exponent]]) -> int:
+        """Count the undetermined loops around a step."""
         return sum(not solution.resolve(length).is_known for length in entry[1])
 
-    for step, lengths in sorted(found.loops, key=open_ends):
+    for step, lengths in sorted(found.loops, key=count_undetermined):
         unknown = [length for length in lengths if not solution.resolve(length).is_known]
         for length in unknown[:-1]:
             solution.add(Equation(length, ZERO, step))
 
 
-def _fix_calls(solution: Solution, functions: list[list[Equation]]) -> None:
+def _assign_call_frequencies(solution: Solution, functions: list[list[Equation]]) -> None:
     """Give each function the frequency of its most frequent call."""
     waiting, moves = list(functions), True
     while moves:
         known = [
-            calls for calls in waiting if any(_known(solution, c.right) is not None for c in calls)
+            calls
+            for calls in waiting
+            if any(_known_exponent(solution, c.right) is not None for c in calls)
         ]
         moves = bool(known)
         for calls in known:
             most = min(
-                (c for c in calls if _known(solution, c.right) is not None),
-                key=lambda c: _known(solution, c.right) or 0,
+                (c for c in calls if _known_exponent(solution, c.right) is not None),
+                key=lambda c: _known_exponent(solution, c.right) or 0,
             )
             solution.add(most)
         waiting = [calls for calls in waiting if calls not in known]
@@ -235,8 +248,8 @@ def _fix_calls(solution: Solution, functions: list[list[Equation]]) -> None:
         solution.add(calls[0])
 
 
-def _fix_counts(solution: Solution, found: Found, trains: bool) -> None:
-    """Take loops and functions, in which training runs or does not, to run as often on any number of ranks."""
+def _assume_counts(solution: Solution, found: Findings, trains: bool) -> None:
+    """Assume that loops and functions run equally often for all N: those in which training runs, or the others."""
     for unknown, trained in found.counts:
         if trained is trains and unknown.node is not None:
             solution.add(Equation(exponent_of(unknown), ZERO, unknown.node))
@@ -250,16 +263,16 @@ def _only(exponent: Exponent) -> Unknown | None:
     return None
 
 
-def _agree(
+def _solve_agreements(
     solution: Solution, agreements: list[Agreement]
 ) -> tuple[list[tuple[Agreement, cst.BaseExpression, Fraction]], list[Agreement]]:
-    """Return the operands to convert where two known exponents differ, and the agreements that no conversion of one operand can
+    """Return the operands to convert where two known exponents differ, and the agreements that converting one operand cannot
     satisfy.
     """
     operands, disagreeing = [], []
     for agreement in agreements:
         left, right = agreement.exponents
-        equation = Equation(left, right, agreement.place, _reason(agreement))
+        equation = Equation(left, right, agreement.place, _describe_agreement(agreement))
         result = left
         sides = solution.resolve(left), solution.resolve(right)
         counts_rows = ONE in sides and ZERO in sides and agreement.kind in ("comparison", "bound")
@@ -282,7 +295,9 @@ def _agree(
                 same = agreement.right if scaled is agreement.left else agreement.left
                 operands.append((agreement, same, power))
                 result = Exponent(power)
-        solution.add(Equation(agreement.result, result, agreement.place, _reason(agreement)))
+        solution.add(
+            Equation(agreement.result, result, agreement.place, _describe_agreement(agreement))
+        )
     return operands, disagreeing
 
 
@@ -300,7 +315,7 @@ def _fix_factor_of_steps(
         solution.add(Equation(exponent_of(unknown), ZERO, unknown.node))
 
 
-def _reason(agreement: Agreement) -> str:
+def _describe_agreement(agreement: Agreement) -> str:
     """Say what the program does with two numbers that must have the same scale exponent: "compares it", for example.
 
     The result becomes the `reason` of an `Equation`.
@@ -315,8 +330,8 @@ def _reason(agreement: Agreement) -> str:
     return verbs[agreement.kind]
 
 
-def _judged(
-    found: Found,
+def _collect_solved(
+    found: Findings,
     solution: Solution,
     conflicted: frozenset[Unknown],
     sinks: list[tuple[Sink, Fraction]],
@@ -335,7 +350,7 @@ def _judged(
     for each in found.repeated:
         frequency = solution.resolve(each.frequency)
         if frequency.is_known and frequency.constant:
-            often = {_known(solution, call) for call in each.calls}
+            often = {_known_exponent(solution, call) for call in each.calls}
             follows = each.weight != "open" and (
                 solution.resolve(each.value).constant or len(often) > 1
             )
@@ -355,7 +370,7 @@ def _judged(
             assumed.append((opaque.node, exponent.constant))
     used = {u for a in found.agreements for e in a.exponents for u in e.terms}
     used |= {u for s in found.sinks for u in s.actual.terms}
-    arguments = tuple(_converted_arguments(found, solution, conflicted))
+    arguments = tuple(_find_converted_arguments(found, solution, conflicted))
     adapted = {_only(equation.left) for equation, _ in arguments}
     contradictory = tuple(
         u.node
@@ -374,21 +389,23 @@ def _judged(
         tuple(assumed),
         tuple(unseen),
         contradictory,
-        tuple(_mixed(found, solution)),
+        tuple(_find_mixed_counts(found, solution)),
         arguments,
         tuple(s for s in found.lookups if _counts_steps(solution, s)),
         tuple(s for s in found.stores if _counts_steps(solution, s)),
         tuple(demand.place for demand in unmet),
-        tuple(c for c in found.carried if _known(solution, c.frequency)),
+        tuple(c for c in found.carried if _known_exponent(solution, c.frequency)),
     )
 
 
-def _mixed(found: Found, solution: Solution) -> Iterator[Agreement]:
-    """What is compared with a count of calls that do not all run as often, such as those of training and of evaluation."""
+def _find_mixed_counts(found: Findings, solution: Solution) -> Iterator[Agreement]:
+    """Yield comparisons with a counter that some calls advance once per step and others do not, such as training and
+    evaluation.
+    """
     places = {
         place
         for place, calls in found.counted
-        if len({_known(solution, call) for call in calls} - {None}) > 1
+        if len({_known_exponent(solution, call) for call in calls} - {None}) > 1
     }
     for agreement in found.agreements if places else ():
         if agreement.kind in ("modulus", "comparison"):
@@ -397,17 +414,18 @@ def _mixed(found: Found, solution: Solution) -> Iterator[Agreement]:
                 yield agreement
 
 
-def _known(solution: Solution, exponent: Exponent) -> Fraction | None:
-    """An exponent that is known; None of one that is not."""
+def _known_exponent(solution: Solution, exponent: Exponent) -> Fraction | None:
+    """Return the number that an exponent resolves to; None if it is not known."""
     resolved = solution.resolve(exponent)
     return resolved.constant if resolved.is_known else None
 
 
-def _converted_arguments(
-    found: Found, solution: Solution, conflicted: Collection[Unknown]
+def _find_converted_arguments(
+    found: Findings, solution: Solution, conflicted: Collection[Unknown]
 ) -> Iterator[tuple[Equation, Fraction]]:
-    """The arguments to convert for parameters whose exponent their function tells: the step and the number of the cycle for the
-    `n` of `gamma ** n`, which is the same number on any number of ranks.
+    """Yield the arguments to convert for parameters whose exponent the function determines.
+
+    The step, and also the number of the cycle, for the `n` of `gamma ** n`, which does not depend on N.
     """
     for equation in found.flows:
         if equation.reason != PASSES or _only(equation.left) not in conflicted:
@@ -423,5 +441,6 @@ def _converted_arguments(
 
 
 def _counts_steps(solution: Solution, lookup: Sink) -> bool:
+    """Whether a lookup indexes a sequence, whose length does not depend on N, by steps."""
     index, length = solution.resolve(lookup.actual), solution.resolve(lookup.expected)
     return index == -ONE and length == ZERO

@@ -8,7 +8,7 @@ import libcst as cst
 
 from .exponents import ZERO, Equation, Exponent
 from .index import Binding, Path
-from .scale_averages import Weights, step_of_average
+from .scale_averages import Weights, find_step_weight
 from .scale_carried import CarriedState, State
 from .scale_feedback import Feedback
 from .scale_findings import (
@@ -21,7 +21,7 @@ from .scale_findings import (
     is_constant,
     number_of,
 )
-from .scale_walk import Walk
+from .scale_walk import ScaleWalk
 
 #: The reason of a recurrence.
 ADDS = "adds to it"
@@ -32,9 +32,9 @@ LEAST_FACTOR = 0.5
 
 
 class StateUpdates:
-    """The statements of one module that make a variable of what it was."""
+    """The statements of one module that compute a variable from its previous value."""
 
-    def __init__(self, walk: Walk) -> None:
+    def __init__(self, walk: ScaleWalk) -> None:
         self._walk = walk
         self._values, self._module, self._index = walk.values, walk.values.module, walk.values.index
         self._feedback = Feedback(walk.values, walk.recurrences, walk.library)
@@ -47,7 +47,9 @@ class StateUpdates:
         self._decays: set[str] = set()  # of moments of gradients, which stay
 
     def of_recurrence(self, node: cst.BinaryOperation) -> Scale | None:
-        """The exponent of the variable of `x = x + c`, given its `x + c`; the operands may have different exponents."""
+        """Return how the variable of `x = x + c` scales, given its `x + c`, whose operands may have different exponents; else
+        None.
+        """
         if (made := self.made.get(node)) is not None:
             return Scale(made)
         statement = self._module.enclosing(node, (cst.Assign, cst.BaseStatement))
@@ -69,7 +71,7 @@ class StateUpdates:
         )
 
     def previous(self, binding: Binding, place: cst.CSTNode) -> Scale | None:
-        """The variable's value before the statement."""
+        """Return how the variable scales before the statement; None if nothing else sets it."""
         others: list[object] = []
         if isinstance(place, cst.Name):
             others = [d for d in self._walk.reaching(place) if d is not binding]
@@ -77,10 +79,10 @@ class StateUpdates:
             others = [b for b in self._values.attribute_bindings(place) if b is not binding]
         return self._walk.join_definitions(others, place) if others else None
 
-    def starts(
+    def find_starts(
         self, binding: Binding, place: cst.CSTNode, itself: bool = False
     ) -> list[cst.CSTNode]:
-        """Where the variable is set to something that is not made of itself."""
+        """Return the statements that set the variable to something not computed from itself."""
         bindings: Iterable[object] = ()
         if isinstance(place, cst.Name):
             few = self._walk.has_few(place)
@@ -96,20 +98,24 @@ class StateUpdates:
             and self._walk.recurrences.of(other, other.place) is None
         ]
 
-    def recur(
+    def note_recurrence(
         self,
         place: cst.CSTNode,
         value: Exponent,
         recurrence: Recurrence,
         starts: Sequence[cst.CSTNode],
     ) -> None:
-        """`x += c` at a statement of frequency D gives x the exponent of c plus D; `x *= c` raises c to the number of times."""
+        """Record a recurrence: `x += c` at frequency D gives x the exponent of c plus D; `x *= c` makes c a repeated factor.
+
+        Args:
+            value: the exponent of x. starts: the statements that set x to something else.
+        """
         self._understood.add(place)
         self._operands.add(recurrence.operand)
         if self._is_step(place):
             self._decays |= {self._module.text(weight) for weight, _ in recurrence.weights}
             return
-        frequency = self._walk.frequencies.since(self._walk.statement(place), starts)
+        frequency = self._walk.frequencies.per_start(self._walk.statement(place), starts)
         self._walk.found.uncalled += [
             function
             for unknown in frequency.terms
@@ -118,23 +124,23 @@ class StateUpdates:
         operator, operand = recurrence.operator, recurrence.operand
         if operator in "+-":
             counts = number_of(operand) in (1, -1)
-            increment = ZERO if counts else self._added(place, operand)
+            increment = ZERO if counts else self._added_exponent(place, operand)
             reason = ADDS
-            self._walk.found.counted.append((place, self._often_called(place)))
+            self._walk.found.counted.append((place, self._call_frequencies(place)))
             self._walk.note_size(operand, frequency)
-            if self._is_moved_on(place):
+            if self._is_advanced_bound(place):
                 frequency = ZERO
             self._walk.found.facts.append(Equation(value, increment + frequency, place, reason))
             if is_constant(operand) and not isinstance(number_of(operand), int):
                 self._walk.found.ramps.append(Equation(value, ZERO, place, reason))
         elif operator in "*/" and not self._is_event(place, operand):
             value = self._walk.scale(operand).value
-            calls = self._often_called(place)
+            calls = self._call_frequencies(place)
             self._walk.found.repeated.append(Repeated(operand, frequency, value, calls=calls))
-        self._weight(recurrence.weights, frequency, self._often_called(place))
+        self._note_weights(recurrence.weights, frequency, self._call_frequencies(place))
 
-    def _added(self, place: cst.CSTNode, operand: cst.BaseExpression) -> Exponent:
-        """The exponent of what is added: of `sums += [a, b]`, where `sums` is an array, of the numbers."""
+    def _added_exponent(self, place: cst.CSTNode, operand: cst.BaseExpression) -> Exponent:
+        """Return the exponent of what is added; in `sums += [a, b]` with an array `sums`, of the numbers."""
         if isinstance(operand, cst.List | cst.Tuple) and isinstance(place, cst.Name):
             bindings = self._values.definitions.of(place)
             made = [b.value for b in bindings if isinstance(b, Binding) and not b.adds]
@@ -142,45 +148,50 @@ class StateUpdates:
                 return self._walk.numbers(operand).value
         return self._walk.scale(operand).value
 
-    def _often_called(self, place: cst.CSTNode) -> tuple[Exponent, ...]:
-        """How often each of several calls of the function around a place runs."""
+    def _call_frequencies(self, place: cst.CSTNode) -> tuple[Exponent, ...]:
+        """Return how often each of several calls of the function around a node runs; () for a single call."""
         function = self._module.function_of(place)
         sites = self._values.calls.sites(function) if function is not None else ()
         return tuple(map(self._walk.frequencies.of, sites)) if len(sites) > 1 else ()
 
-    def carry(
+    def note_carried(
         self,
         state: State,
         place: cst.BaseExpression,
         value: cst.BaseExpression,
         path: Path = (),
     ) -> None:
-        """Note a variable that is computed from itself, if nothing has told how."""
+        """Record a variable that is computed from itself in a form that no recurrence explains."""
         if place in self._understood or self._is_step(place):
             return
-        numbers = self._carried.numbers(state, value, path)
+        numbers = self._carried.find_numbers(state, value, path)
         known = self._operands | self._weighted
         if known.issuperset(numbers) or self._walk.library.is_gradient(self._values, value):
             return
         binding = state.binding
-        starts = self.starts(binding, place) if binding is not None else ()
-        frequency = self._walk.frequencies.since(self._walk.statement(place), starts)
+        starts = self.find_starts(binding, place) if binding is not None else ()
+        frequency = self._walk.frequencies.per_start(self._walk.statement(place), starts)
         self._walk.found.carried.append(Carried(place, tuple(numbers), frequency))
 
-    def feed_back(self, node: cst.BinaryOperation) -> None:
-        """A number that comes back through lists, functions, other names or a model's weights."""
-        found = self._feedback.recurrence(node)
+    def note_feedback(self, node: cst.BinaryOperation) -> None:
+        """Record an operation whose result returns as an operand through lists, functions, other names or a model's weights."""
+        found = self._feedback.find_recurrence(node)
         if found is None or found.recurrence.operand in self._operands:
             return
         if any(weight in self._weighted for weight, _ in found.recurrence.weights):
             return
         if self._is_step(node) or self._walk.library.is_gradient(self._values, node):
             return
-        starts = [self._walk.statement(each) for each in self._feedback.starts(found.place, node)]
-        self.recur(node, self._walk.scale(node).value, found.recurrence, starts)
+        starts = [
+            self._walk.statement(each) for each in self._feedback.find_starts(found.place, node)
+        ]
+        self.note_recurrence(node, self._walk.scale(node).value, found.recurrence, starts)
         self._understood.add(found.place.node)
 
-    def _weight(self, weights: Weights, frequency: Exponent, calls: tuple[Exponent, ...]) -> None:
+    def _note_weights(
+        self, weights: Weights, frequency: Exponent, calls: tuple[Exponent, ...]
+    ) -> None:
+        """Record the weights of a moving average: repeated factors that do not depend on N before the edit."""
         for weight, kind in weights:
             value = self._walk.scale(weight).value
             self._weighted.add(weight)
@@ -189,11 +200,8 @@ class StateUpdates:
                 Equation(value, ZERO, weight, "weights an average by it")
             )
 
-    def _is_moved_on(self, place: cst.CSTNode) -> bool:
-        """Whether a bound is moved on once it is reached, `if step >= bound: bound += 100`.
-
-        It has the unit of what reaches it.
-        """
+    def _is_advanced_bound(self, place: cst.CSTNode) -> bool:
+        """Whether a bound is advanced once it is reached, `if step >= bound: bound += 100`; it has the unit of `step`."""
         guard = self._module.enclosing(place, (cst.If, cst.For, cst.While, cst.FunctionDef))
         match guard:
             case cst.If(
@@ -216,7 +224,7 @@ class StateUpdates:
         )
 
     def _is_event(self, place: cst.CSTNode, factor: cst.BaseExpression) -> bool:
-        """Whether a number is halved or doubled where something has happened, as a loss scale is, and not step by step."""
+        """Whether a number is halved or doubled on an event, as a loss scale is, rather than step by step."""
         number = number_of(factor)
         guard = self._module.enclosing(
             place, (cst.If, cst.For, cst.While, cst.FunctionDef, cst.Lambda)
@@ -230,8 +238,8 @@ class StateUpdates:
             a in self._walk.frequencies.demands for a in (place, *self._module.ancestors(place))
         )
 
-    def accumulate(self, call: cst.Call) -> None:
-        """`step.assign_add(1)`, where the library knows the method."""
+    def note_accumulation(self, call: cst.Call) -> None:
+        """Record `step.assign_add(1)` and the like, where the library knows the method."""
         accumulated = self._walk.library.accumulates(self._values, call)
         if accumulated is None or not isinstance(call.func, cst.Attribute):
             return
@@ -243,19 +251,19 @@ class StateUpdates:
         if operator == "=":
             added = self._walk.recurrences.within_bounds(operand, receiver)
             goes_round = added is not operand
-            recurrence = self._walk.recurrences.made_of(added, itself)
+            recurrence = self._walk.recurrences.of_value(added, itself)
         else:
-            weights = step_of_average(operand, operator, itself)
+            weights = find_step_weight(operand, operator, itself)
             recurrence = Recurrence("~" if weights else operator, operand, weights)
         # Of `x.assign(x + c)` nothing is known of c's unit; of a factor or weights, that they are constants; of `(x + c) % n`,
         # that it counts.
         if recurrence is not None and (
             operator != "=" or goes_round or recurrence.operator in "*~"
         ):
-            self.recur(call, value, recurrence, ())
+            self.note_recurrence(call, value, recurrence, ())
         else:
-            self._walk.flow(value, self._walk.scale(operand).value, call)
-            self.carry(State(receiver), call, operand)
+            self._walk.note_flow(value, self._walk.scale(operand).value, call)
+            self.note_carried(State(receiver), call, operand)
         often = self._walk.frequencies.of(call)
         name = self._module.text(receiver)
         self._walk.found.assignments.append(Assignment(name, call, value, often))

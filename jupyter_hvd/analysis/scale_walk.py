@@ -11,7 +11,7 @@ from .definitions import Definition
 from .exponents import Exponent
 from .index import Binding
 from .scale_constants import Constants
-from .scale_findings import Agreeing, Found, Scale
+from .scale_findings import Agreeing, Findings, Scale
 from .scale_frequencies import Frequencies
 from .scale_recurrences import Recurrences
 from .scale_signatures import ScaleLibrary
@@ -19,29 +19,29 @@ from .values import ValueAnalysis
 from .whole_numbers import WholeNumbers
 
 
-class Walk(Protocol):
-    """The walk that finds how expressions scale.
+class ScaleWalk(Protocol):
+    """What the modules of the scale analysis ask of the walk over a program (`ScaleInference`).
 
     Attributes:
-        found: what it has found. whole: which numbers are whole. frequencies: how often statements run.
+        found: the findings so far. whole: which numbers are integers. frequencies: how often statements run.
     """
 
     values: ValueAnalysis
     library: ScaleLibrary
-    found: Found
+    found: Findings
     whole: WholeNumbers
     recurrences: Recurrences
     constants: Constants
     frequencies: Frequencies
 
     def scale(self, node: cst.BaseExpression) -> Scale:
-        """How an expression scales."""
+        """Return how an expression scales."""
 
     def element(self, sequence: Scale) -> Scale | None:
-        """How any element of a sequence scales."""
+        """Return how any element of a sequence scales; None if unknown."""
 
     def numbers(self, node: cst.BaseExpression) -> Scale:
-        """How an expression scales, and, if it is a list, each number in it."""
+        """Return how an expression scales; for a list, how each number in it scales."""
 
     def agree(
         self,
@@ -50,58 +50,62 @@ class Walk(Protocol):
         left: cst.BaseExpression,
         right: cst.BaseExpression,
     ) -> Exponent:
-        """The exponent of the result of two operands that must have the same exponent."""
+        """Return the exponent of the result of two operands that must have the same exponent."""
 
-    def sink(
+    def note_sink(
         self,
         node: cst.BaseExpression,
         expected: Exponent,
         reason: str,
         is_epochs: bool = False,
     ) -> None:
-        """A number that a library takes, or a list of numbers."""
+        """Record that a library takes a number, or a list of numbers, of this exponent."""
 
     def note_size(self, node: cst.BaseExpression, count: Exponent) -> None:
-        """A number that is multiplied by a count: of rows, if it is the size of a batch."""
+        """Record a number that is written like a batch size and multiplied by a count."""
 
-    def count(self, iterable: cst.BaseExpression) -> Exponent:
-        """The exponent of a length that nothing tells."""
+    def new_length(self, iterable: cst.BaseExpression) -> Exponent:
+        """Return a new unknown for the length of an iterable."""
 
     def qualified(self, call: cst.Call) -> str:
-        """The full name of the function that is called."""
+        """Return the canonical name of the called function, or ''."""
 
-    def opaque(self, call: cst.Call) -> Scale:
-        """The result of an unknown function."""
+    def scale_opaque_call(self, call: cst.Call) -> Scale:
+        """Return how the result of an unknown function scales."""
 
-    def outside(self, node: cst.BaseExpression) -> Scale:
-        """A number that comes from outside the program."""
+    def scale_unknown_source(self, node: cst.BaseExpression) -> Scale:
+        """Return how a number from outside the program scales; for an expression without any known source, an unknown."""
 
     def is_external(self, node: cst.BaseExpression) -> bool:
         """Whether a number comes from outside the program."""
 
-    def unseen(self, node: cst.BaseExpression, *operands: cst.BaseExpression) -> Exponent:
-        """The exponent of what an unknown operator gives."""
+    def scale_opaque_operator(
+        self, node: cst.BaseExpression, *operands: cst.BaseExpression
+    ) -> Exponent:
+        """Return the exponent of the result of an unknown operator."""
 
     def any_of(self, scales: tuple[Scale, ...]) -> Scale | None:
-        """How a value scales that may be any of several."""
+        """Return how a value scales that may be any of several; None for none."""
 
     def join(self, scales: Sequence[Scale], node: cst.CSTNode) -> Scale:
-        """The exponent of an expression that may be any of several."""
+        """Return how an expression scales that may be any of several."""
 
     def join_definitions(self, definitions: Sequence[object], node: cst.CSTNode) -> Scale:
-        """How a variable scales that one of some definitions sets."""
+        """Return how a variable scales that one of some definitions sets."""
 
     def of_binding(self, binding: Binding) -> Scale:
-        """How what a binding binds scales."""
+        """Return how the value of a binding scales."""
 
     def reaching(self, name: cst.Name) -> list[Definition]:
-        """The definitions that a name may hold; none where it has too many to be followed."""
+        """Return the definitions that a name may hold; [] if it has too many to follow."""
 
     def has_few(self, name: cst.Name) -> bool:
-        """Whether the definitions of a name are followed."""
+        """Whether a name has few enough assignments to follow."""
 
-    def flow(self, target: Exponent, source: Exponent, node: cst.CSTNode, reason: str = "") -> None:
-        """Note that a value is handed on."""
+    def note_flow(
+        self, target: Exponent, source: Exponent, node: cst.CSTNode, reason: str = ""
+    ) -> None:
+        """Record that a value flows from one expression to another, so that their exponents are equal."""
 
     def statement(self, node: cst.CSTNode) -> cst.CSTNode:
-        """The statement of an expression; of a loop's own variable, a node in its body."""
+        """Return the statement of an expression; for a loop's variable, the first statement of the loop's body."""

@@ -8,7 +8,7 @@ Function = cst.FunctionDef | cst.Lambda
 
 
 def argument(call: cst.Call, name: str, position: int | None = None) -> cst.Arg | None:
-    """The argument passed under a name, or at a position, counted from 0, before any `*args`."""
+    """Return the argument passed by name, or at a position before any `*args`, counted from 0; None if there is none."""
     for index, arg in enumerate(call.args):
         if arg.keyword is not None:
             if arg.keyword.value == name:
@@ -27,20 +27,20 @@ def has_star(call: cst.Call) -> bool:
 
 
 def method(call: cst.Call) -> str:
-    """The name of the method that is called, or ''."""
+    """Return the name of the called method; '' if no method is called."""
     return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
 
 
 def text_key(entry: cst.Subscript) -> str | None:
-    """The text by which an entry is read or set: 'batch' of `settings["batch"]`."""
+    """Return the string by which an entry is read or set: 'batch' of `settings["batch"]`; None for another key."""
     match entry.slice:
         case [cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))]:
             return str(key.evaluated_value)
     return None
 
 
-def added_to(start: cst.BaseExpression, end: cst.BaseExpression) -> cst.BaseExpression | None:
-    """The `n` of an end that is written `start + n`."""
+def find_increment(start: cst.BaseExpression, end: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the `n` of an end that is written `start + n`; None for another end."""
     match end:
         case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
             if left.deep_equals(start):
@@ -50,7 +50,8 @@ def added_to(start: cst.BaseExpression, end: cst.BaseExpression) -> cst.BaseExpr
     return None
 
 
-def parameters(function: Function) -> list[cst.Param]:
+def list_parameters(function: Function) -> list[cst.Param]:
+    """Return all parameters of a function, without `*args` and `**kwargs`, in order."""
     params = function.params
     return [*params.posonly_params, *params.params, *params.kwonly_params]
 
@@ -64,4 +65,5 @@ def is_decorated(function: cst.CSTNode, *names: str) -> bool:
 
 
 def is_string_literal(node: cst.BaseExpression) -> bool:
+    """Whether an expression is a string literal."""
     return isinstance(node, cst.SimpleString | cst.FormattedString | cst.ConcatenatedString)

@@ -34,9 +34,9 @@ _WRITTEN: dict[type[cst.CSTNode], tuple[str, ...]] = {
 
 
 def children_of(node: cst.CSTNode) -> list[cst.CSTNode]:
-    """The nodes right inside a node but those of whitespace and punctuation, in the order of the text."""
+    """Return the direct children of a node except whitespace and punctuation, in the order of the text."""
     found: list[cst.CSTNode] = []
-    for name in _fields(type(node)):
+    for name in _content_fields(type(node)):
         value = getattr(node, name)
         kind: Any = type(value)
         if kind is list or kind is tuple:
@@ -47,8 +47,8 @@ def children_of(node: cst.CSTNode) -> list[cst.CSTNode]:
 
 
 @cache
-def _fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
-    """The fields of a kind of node that may hold more than whitespace and punctuation, in the order of the text."""
+def _content_fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
+    """Return the fields of a kind of node that may hold more than whitespace and punctuation, in the order of the text."""
     return _WRITTEN.get(kind) or tuple(
         name
         for name in kind.__dataclass_fields__
@@ -58,11 +58,12 @@ def _fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
 
 @cache
 def _is_node(kind: Any) -> bool:
+    """Whether a type is a kind of node."""
     return issubclass(kind, cst.CSTNode)
 
 
 def nodes_in(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """A node and all nodes in it, in the order of the text."""
+    """Yield a node and all nodes in it, in the order of the text."""
     waiting = [node]
     while waiting:
         found = waiting.pop()
@@ -71,21 +72,23 @@ def nodes_in(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 
 def names_in(node: cst.CSTNode) -> Iterator[cst.Name]:
+    """Yield all names in a node, in the order of the text."""
     return (found for found in nodes_in(node) if type(found) is cst.Name)
 
 
 def parents_in(root: cst.CSTNode) -> dict[cst.CSTNode, cst.CSTNode]:
-    """The parent of each node in a tree, in the order of the text."""
+    """Return the parent of each node in a tree, in the order of the text."""
     return {child: node for node in nodes_in(root) for child in children_of(node)}
 
 
-class Walk(cst.CSTVisitor):
-    """A visitor that only looks: it calls the methods `visit_…` and `leave_…` for nodes, not those for attributes.
+class ReadOnlyVisitor(cst.CSTVisitor):
+    """A visitor that only reads: it calls the methods `visit_…` and `leave_…` of nodes, not those of attributes.
 
-    `node.visit(walk)` works as with LibCST's own visitors, of which a subclass may be one more.
+    `node.visit(visitor)` works as with LibCST's own visitors, of which a subclass may be another one.
     """
 
     def on_visit(self, node: cst.CSTNode) -> bool:
+        """Visit a node and all nodes in it; return False, so that LibCST does not visit them again."""
         if super().on_visit(node):
             for child in children_of(node):
                 self.on_visit(child)

@@ -20,13 +20,13 @@ from libcst.metadata import Assignment, ImportAssignment
 from .calls import CallGraph
 from .classes import ClassHierarchy
 from .definitions import Definitions, Identity
-from .flow import Source, ValueFlow, is_iteration, is_property, positional
+from .flow import Source, ValueFlow, is_iteration, is_property, positional_arguments
 from .index import Binding, Index, Path
 from .library import UNKNOWN, Kind, Library, Value
 from .module import Module
 from .overridden_settings import OverriddenSettings
 from .records import Records
-from .syntax import is_decorated, parameters
+from .syntax import is_decorated, list_parameters
 
 #: How many expressions may be looked at for one question before cut answers are kept.
 MAX_STEPS = 5_000
@@ -82,7 +82,7 @@ class ValueAnalysis:
     # Questions
 
     def of(self, expression: cst.CSTNode, path: Path = ()) -> frozenset[Value]:
-        """The values that the part `path` of an expression may hold; empty where it depends only on itself."""
+        """Return the values that the part `path` of an expression may hold; empty if it depends only on itself."""
         if len(path) > MAX_PATH:
             return frozenset({UNKNOWN})
         key = (self.definitions.identity(expression), path)
@@ -119,19 +119,21 @@ class ValueAnalysis:
         return found
 
     def kinds(self, expression: cst.CSTNode) -> frozenset[Enum]:
+        """Return the kinds of values that an expression may hold."""
         return frozenset(value.kind for value in self.of(expression))
 
     def may_be(self, expression: cst.CSTNode, kind: Enum) -> bool:
+        """Whether an expression may hold a value of this kind."""
         return kind in self.kinds(expression)
 
     def attribute_bindings(self, node: cst.Attribute) -> list[Binding]:
-        """The values of an attribute, set in objects and in the body of a class."""
+        """Return the bindings of an attribute, on objects and in class bodies."""
         owners = [v.node for v in self.of(node.value) if isinstance(v.node, cst.ClassDef)]
         of_class = [b for o in owners for b in self.classes.attributes(o, node.attr.value)]
         return [*self.flow.bindings_of(node), *of_class]
 
     def qualified(self, expression: cst.CSTNode) -> str:
-        """The canonical name of a library's module, class or function that the expression means, or ''."""
+        """Return the canonical name of a library's module, class or function that the expression refers to, or ''."""
         found = self._names.get(expression)
         if found is None:
             names = {value.name for value in self.of(expression) if value.kind is Kind.LIBRARY}
@@ -142,7 +144,9 @@ class ValueAnalysis:
 
     @contextmanager
     def _afresh(self) -> Iterator[None]:
-        """Whoever asks for calls may be in the midst of a question, which must not cut theirs short."""
+        """Set open questions aside while the call graph asks its own, so that none cuts another short; forget answers
+        afterwards.
+        """
         state = self._open, self._steps, self._without
         self._open, self._steps, self._without = {}, 0, 0
         self._partial, self._until = {}, {}
@@ -155,23 +159,26 @@ class ValueAnalysis:
     # What is handed on, and what is made
 
     def _resolve(self, node: cst.CSTNode, path: Path) -> Iterator[Value]:
+        """Yield the values of an expression: those of its sources, and those created here."""
         sources = self.flow.predecessors(node, path, in_order=False)
-        held = [*self.flow.held(node, path)]
+        held = [*self.flow.find_held_values(node, path)]
         for source, part in (*sources, *held):
             yield from self.of(source, part)
         # An object may have another attribute than its class gives it.
         known = sources if isinstance(node, cst.Attribute) else [*sources, *held]
-        yield from self._made_by(node, path, known)
+        yield from self._created_values(node, path, known)
 
-    def _made_by(self, node: cst.CSTNode, path: Path, sources: list[Source]) -> Iterator[Value]:
-        """The values of an expression that come from no other expression."""
+    def _created_values(
+        self, node: cst.CSTNode, path: Path, sources: list[Source]
+    ) -> Iterator[Value]:
+        """Yield the values that an expression creates, which come from no other expression."""
         match node:
             case cst.Name():
-                yield from self._made_by_name(node)
+                yield from self._values_of_name(node)
             case cst.Attribute():
-                yield from self._made_by_attribute(node, path, bool(sources))
+                yield from self._values_of_attribute(node, path, bool(sources))
             case cst.Call():
-                yield from self._made_by_call(node, path, sources)
+                yield from self._values_of_call(node, path, sources)
             case (
                 cst.Tuple()
                 | cst.List()
@@ -204,14 +211,15 @@ class ValueAnalysis:
             case _ if not sources:
                 yield Value(Kind.UNKNOWN, node)
 
-    def _made_by_name(self, name: cst.Name) -> Iterator[Value]:
+    def _values_of_name(self, name: cst.Name) -> Iterator[Value]:
+        """Yield the values that a name's imports, functions, classes and parameters create."""
         if name.value == "None":
             yield Value(Kind.NONE, name)
             return
         assignments = self.definitions.assignments(name)
         for assignment in assignments:
             if isinstance(assignment, ImportAssignment):
-                yield self._imported(assignment, name.value)
+                yield self._imported_value(assignment, name.value)
                 continue
             node = assignment.node if isinstance(assignment, Assignment) else None
             match node:
@@ -222,13 +230,14 @@ class ValueAnalysis:
                 case cst.ClassDef():
                     yield Value(Kind.CLASS, node)
                 case cst.Param():
-                    yield from self._made_by_parameter(node)
+                    yield from self._values_of_parameter(node)
                 case _ if node not in self.index.bound:
                     yield UNKNOWN
         if not assignments:
-            yield self._star_imported(name.value)
+            yield self._star_imported_value(name.value)
 
-    def _imported(self, assignment: ImportAssignment, name: str) -> Value:
+    def _imported_value(self, assignment: ImportAssignment, name: str) -> Value:
+        """Return the library's value that an import binds to a name."""
         node = assignment.node
         assert isinstance(node, (cst.Import, cst.ImportFrom))
         for alias in node.names if isinstance(node.names, Sequence) else ():
@@ -248,8 +257,8 @@ class ValueAnalysis:
             return Value(Kind.LIBRARY, node, self.library.canonical(whole))
         return UNKNOWN
 
-    def _star_imported(self, name: str) -> Value:
-        """The library's value that a star import may bind to an otherwise unbound name: `from some.library import *`."""
+    def _star_imported_value(self, name: str) -> Value:
+        """Return the library's value that a star import may bind to an otherwise unbound name: `from some.library import *`."""
         for node in self.index.imports:
             if (
                 isinstance(node, cst.ImportFrom)
@@ -261,7 +270,8 @@ class ValueAnalysis:
                     return Value(Kind.LIBRARY, node, whole)
         return UNKNOWN
 
-    def _made_by_parameter(self, param: cst.Param) -> Iterator[Value]:
+    def _values_of_parameter(self, param: cst.Param) -> Iterator[Value]:
+        """Yield the instance for `self`; UNKNOWN for a parameter without known arguments."""
         function = self.module.owner(param)
         owner = self.module.class_of(function) if isinstance(function, cst.FunctionDef) else None
         own = (
@@ -273,13 +283,14 @@ class ValueAnalysis:
             own
             and function is not None
             and owner is not None
-            and parameters(function)[:1] == [param]
+            and list_parameters(function)[:1] == [param]
         ):
-            yield self._instance(owner)
-        elif not self.flow.passed(param):
+            yield self._make_instance(owner)
+        elif not self.flow.find_arguments(param):
             yield UNKNOWN
 
-    def _made_by_attribute(self, node: cst.Attribute, path: Path, bound: bool) -> Iterator[Value]:
+    def _values_of_attribute(self, node: cst.Attribute, path: Path, bound: bool) -> Iterator[Value]:
+        """Yield the values that an attribute has besides its bindings: of libraries, nested classes, methods."""
         attribute = node.attr.value
         methods = self.flow.methods(node)
         known = bound or bool(methods)
@@ -302,15 +313,16 @@ class ValueAnalysis:
         if not known:
             yield Value(Kind.UNKNOWN, node)
 
-    def _made_by_call(self, call: cst.Call, path: Path, sources: list[Source]) -> Iterator[Value]:
-        callees = self.of(self.calls.direct(call).func)
+    def _values_of_call(self, call: cst.Call, path: Path, sources: list[Source]) -> Iterator[Value]:
+        """Yield the values that a call creates: instances, generators, library objects."""
+        callees = self.of(self.calls.unwrap_call(call).func)
         for callee in callees:
             if callee.kind is Kind.LIBRARY:
-                yield from self._made_by_library(call, callee.name, path, sources)
+                yield from self._values_of_library_call(call, callee.name, path, sources)
             elif callee.node in self.index.generators and not path:
                 yield Value(Kind.GENERATOR, callee.node)
             elif callee.kind is Kind.CLASS and isinstance(callee.node, cst.ClassDef):
-                yield self._instance(callee.node)
+                yield self._make_instance(callee.node)
         if sources:
             return
         if isinstance(call.func, cst.Attribute) and not any(
@@ -321,27 +333,28 @@ class ValueAnalysis:
         elif not any(c.kind in (Kind.LIBRARY, Kind.FUNCTION, Kind.CLASS) for c in callees):
             yield Value(Kind.UNKNOWN, call)
 
-    def _made_by_library(
+    def _values_of_library_call(
         self, call: cst.Call, name: str, path: Path, sources: list[Source]
     ) -> Iterator[Value]:
+        """Yield the values that a library's function returns."""
         if name in ("importlib.import_module", "builtins.__import__") and call.args:
             module = call.args[0].value
             if isinstance(module, cst.SimpleString):
                 name = self.library.canonical(str(module.evaluated_value))
                 yield Value(Kind.LIBRARY, call, name)
                 return
-        if name == "builtins.getattr" and (found := [*self._got(call)]):
+        if name == "builtins.getattr" and (found := [*self._values_of_getattr(call)]):
             yield from found
         elif is_iteration(name):
             # An iterator stands for the one thing that it runs over.
-            over = positional(call) if not path else []
+            over = positional_arguments(call) if not path else []
             for arg in over[:1] if name == "builtins.zip" else over:
                 yield from (v for v in self.of(arg) if self._is_collection(v.kind))
         elif not (sources and (path or self.library.is_wrapper(name) or name == "builtins.next")):
             yield Value(self.library.kind_of_result(name), call, name)
 
-    def _got(self, call: cst.Call) -> Iterator[Value]:
-        """The value of `getattr(library, name)`; for an unknown name `library.*`, if all members make one kind of value."""
+    def _values_of_getattr(self, call: cst.Call) -> Iterator[Value]:
+        """Yield the value of `getattr(library, name)`; for an unknown name `library.*`, if all members make one kind of value."""
         match call.args:
             case [cst.Arg(value=owner), cst.Arg(value=asked), *_]:
                 modules = [value.name for value in self.of(owner) if value.kind is Kind.LIBRARY]
@@ -355,13 +368,15 @@ class ValueAnalysis:
                             yield Value(Kind.LIBRARY, call, whole)
 
     def _is_collection(self, kind: Enum) -> bool:
+        """Whether iterating over values of this kind yields their elements."""
         return kind is Kind.CONTAINER or self.library.is_collection(kind)
 
     # Classes
 
-    def _instance(self, owner: cst.ClassDef) -> Value:
+    def _make_instance(self, owner: cst.ClassDef) -> Value:
+        """Return the value of an instance of a class."""
         return Value(self.library.kind_of_instance(self.classes.library_bases(owner)), owner)
 
     def is_of_kind(self, owner: cst.ClassDef, kind: Enum) -> bool:
         """Whether the instances of a class of this module are of a kind."""
-        return self._instance(owner).kind is kind
+        return self._make_instance(owner).kind is kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from .index import ELEMENT, Binding, element_of
+from .index import ELEMENT, Binding, bound_expression
 from .library import Kind
 from .scale_findings import Reaching
 from .scale_signatures import ScaleLibrary
@@ -15,21 +15,22 @@ BOUNDS = ("builtins.max", "builtins.min")
 
 
 class WholeNumbers:
-    """The whole numbers of one module."""
+    """Which expressions of one module are integers."""
 
     def __init__(self, values: ValueAnalysis, library: ScaleLibrary, reaching: Reaching) -> None:
         self._values, self._library, self._reaching = values, library, reaching
         self._whole: dict[cst.CSTNode, bool] = {}
 
     def is_whole(self, node: cst.BaseExpression) -> bool:
-        """Whether an expression is a whole number, as counts are."""
+        """Whether an expression is an integer, as counts are; computed once."""
         found = self._whole.get(node)
         if found is None:
             self._whole[node] = True  # for what depends on itself
-            self._whole[node] = found = self._is_whole(node)
+            self._whole[node] = found = self._compute_is_whole(node)
         return found
 
-    def _is_whole(self, node: cst.BaseExpression) -> bool:
+    def _compute_is_whole(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is an integer, without the cache."""
         match node:
             case cst.Integer():
                 return True
@@ -57,7 +58,7 @@ class WholeNumbers:
                     return all(map(self._sets_whole, bindings))
                 return self._library.is_whole(self._values, node)
             case cst.Call():
-                return self._gives_whole(node)
+                return self._returns_whole(node)
             case cst.Subscript():
                 key = text_key(node)
                 entries = self._values.records.entries(node.value, key) if key is not None else ()
@@ -69,8 +70,9 @@ class WholeNumbers:
         return False
 
     def _sets_whole(self, definition: object) -> bool:
+        """Whether a definition binds an integer."""
         match definition:
-            case Binding() if (value := element_of(definition)) is not None:
+            case Binding() if (value := bound_expression(definition)) is not None:
                 return self.is_whole(value)
             case Binding(value=cst.Call() as call, path=path):
                 name = self._values.qualified(call.func)
@@ -90,13 +92,14 @@ class WholeNumbers:
                 )
                 if entry is not None:
                     return True
-                passed = self._values.flow.passed(definition)
+                passed = self._values.flow.find_arguments(definition)
                 if definition.default is not None:
                     passed = [*passed, definition.default]
                 return bool(passed) and all(map(self.is_whole, passed))
         return False
 
-    def _gives_whole(self, call: cst.Call) -> bool:
+    def _returns_whole(self, call: cst.Call) -> bool:
+        """Whether a call returns an integer."""
         name = self._values.qualified(call.func)
         if name in ("builtins.int", "builtins.len") or (
             name == "builtins.round" and len(call.args) == 1
@@ -110,7 +113,7 @@ class WholeNumbers:
             return all(self.is_whole(arg.value) for arg in call.args)
         if self._library.is_whole(self._values, call):
             return True
-        if (handed_on := self._values.flow.handed_on(call)) is not None:
+        if (handed_on := self._values.flow.find_returned_argument(call)) is not None:
             return self.is_whole(handed_on)
         functions = [v.node for v in self._values.of(call.func) if v.kind is Kind.FUNCTION]
         returned = [r for f in functions if f is not None for r in self._values.index.returns[f]]

@@ -34,7 +34,7 @@ def run_rule(arguments: argparse.Namespace) -> int:
         )
     from rich.markdown import Markdown
 
-    from ..convert.documentation import rule_page
+    from ..convert.documentation import format_rule_page
 
-    console.print(Markdown(rule_page(BY_CODE[arguments.code.upper()])))
+    console.print(Markdown(format_rule_page(BY_CODE[arguments.code.upper()])))
     return OK

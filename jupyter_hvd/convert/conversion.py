@@ -48,7 +48,9 @@ class Change:
     origin: int = field(default=0, repr=False)
 
     def as_json(self) -> dict[str, Any]:
-        """The change, its edits counted in characters (code points) from the start of its cell."""
+        """Return the change in the JSON form of `docs/json.md`. Its edits count characters (code points) from the start of its
+        cell.
+        """
         return {
             "rule": self.rule,
             "decision": decision_of(self.rule),
@@ -67,7 +69,7 @@ class Change:
 
 
 def _edit_as_json(edit: Edit) -> dict[str, Any]:
-    """What others need of an edit: its priority orders it already (`by_priority`)."""
+    """Return an edit's fields for JSON, without `other_end`, which only serves to order edits (`by_priority`)."""
     return {name: value for name, value in asdict(edit).items() if name != "other_end"}
 
 
@@ -90,6 +92,7 @@ class Diagnostic:
     help: str
 
     def as_json(self) -> dict[str, Any]:
+        """Return the diagnostic in the JSON form of `docs/json.md`."""
         return {
             "code": self.code,
             "severity": self.severity,
@@ -111,6 +114,7 @@ class Outcome:
     diagnostics: tuple[Diagnostic, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
+        """Return status, changes and diagnostics in the JSON form of `docs/json.md`; the converted text is not part of it."""
         return {
             "status": self.status,
             "training_loop": self.training_loop,

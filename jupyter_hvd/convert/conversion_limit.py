@@ -23,11 +23,12 @@ class TooLongError(UnusableInputError):
 
 @contextmanager
 def conversion_limit(path: Path, seconds: float = CONVERSION_SECONDS) -> Iterator[None]:
-    """End what the block does after some seconds; it works in the main thread alone, and does nothing in others.
+    """Raise `TooLongError` in the block when it takes longer than a limit. Works in the main thread only; does nothing in
+    others.
 
     Args:
         path: the file that is converted, for the message.
-        seconds: how long the block may take; 0 for any time.
+        seconds: how long the block may take; 0 for no limit.
 
     Raises:
         TooLongError: the block took longer.
@@ -40,6 +41,7 @@ def conversion_limit(path: Path, seconds: float = CONVERSION_SECONDS) -> Iterato
     ended: list[TooLongError] = []
 
     def end_conversion(_: int, frame: FrameType | None) -> None:  # noqa: ARG001 — what a handler is given
+        """Handle SIGALRM: raise the error, and note it in case a library's `finally` replaces it."""
         ended.append(
             TooLongError(
                 f"{path}: the conversion took more than {seconds:g} s and was ended while it {stage.get()}; "

@@ -25,7 +25,7 @@ _BY_CODE: dict[str, Decision] = {
 
 
 def decision_of(code: str) -> Decision:
-    """The decision that the changes of a rule belong to.
+    """Return the decision to which a rule's changes belong: users accept or reject all changes of a decision together.
 
     Raises:
         KeyError: there is no rule with this code.

@@ -22,7 +22,7 @@ FORMER_ANCHORS = {"HVD804": "hvd804-counts-of-steps"}
 
 
 def parse_sections(rule: Rule[Any]) -> dict[str, str]:
-    """A rule's docstring by its headings; its title is that of the empty heading."""
+    """Split a rule's docstring into its sections, by heading; the key of the title is ''."""
     title, _, body = (getdoc(type(rule)) or "").partition("\n")
     named = "|".join(HEADINGS)
     first, *others = re.split(rf"^({named}):\n", body, flags=re.MULTILINE)
@@ -30,11 +30,11 @@ def parse_sections(rule: Rule[Any]) -> dict[str, str]:
     return {heading: text.strip() for heading, text in texts}
 
 
-def rule_page(rule: Rule[Any]) -> str:
-    """One rule in Markdown, under `HEADINGS`; a heading without a text is left out."""
+def format_rule_page(rule: Rule[Any]) -> str:
+    """Return one rule's section of `docs/rules.md` in Markdown, under `HEADINGS`. Headings without text are left out."""
     found = parse_sections(rule)
     found["Why"] = f"*{rule.rationale}*\n\n{found.get('Why', '')}".strip()
-    found["Example"] = "\n\n".join(map(example_text, rule.examples))
+    found["Example"] = "\n\n".join(map(format_example, rule.examples))
     parts = [f"## {rule.code}: {rule.name}", found[""]]
     for heading in HEADINGS:
         if text := found.get(heading):
@@ -42,8 +42,8 @@ def rule_page(rule: Rule[Any]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def example_text(example: Example) -> str:
-    """An example as a diff, or the program that nothing is changed in."""
+def format_example(example: Example) -> str:
+    """Return an example in Markdown: a diff, or the program, where the rule refuses it or changes nothing."""
     if example.after in (None, example.before):
         outcome = "Refused" if example.after is None else "Reported, and left as it is"
         shown = f"{outcome}:\n\n```python\n{example.before.rstrip()}\n```"
@@ -57,8 +57,8 @@ def example_text(example: Example) -> str:
     return f"{example.note}\n\n{shown}" if example.note else shown
 
 
-def all_pages(rules: tuple[Rule[Any], ...]) -> str:
-    """`docs/rules.md`."""
+def format_rules_page(rules: tuple[Rule[Any], ...]) -> str:
+    """Return the text of `docs/rules.md`."""
     head = (
         "# The rules\n\n"
         "Each rule makes one kind of change, or refuses one kind of program. `jupyter hvd rule CODE` prints one rule.\n"
@@ -68,11 +68,11 @@ def all_pages(rules: tuple[Rule[Any], ...]) -> str:
     pages = []
     for rule in rules:
         anchor = FORMER_ANCHORS.get(rule.code)
-        pages.append((f'<a id="{anchor}"></a>\n\n' if anchor else "") + rule_page(rule))
+        pages.append((f'<a id="{anchor}"></a>\n\n' if anchor else "") + format_rule_page(rule))
     return head + "\n" + "\n".join(pages)
 
 
 if __name__ == "__main__":
     from .rules import RULES
 
-    print(all_pages(RULES), end="")
+    print(format_rules_page(RULES), end="")

@@ -39,16 +39,19 @@ class Script:
         return {None: self.source}
 
     def with_sources(self, sources: Sequence[str]) -> Script:
+        """Return the script with another text. `sources` has one element."""
         (source,) = sources
         return Script(source, self.encoding)
 
     def convert(self, options: Options | None = None) -> tuple[Conversion, Script]:
+        """Convert the script; return the conversion, and the script with the converted text."""
         from . import convert_source
 
         conversion = convert_source(self.source, options=options)
         return conversion, Script(conversion.code, self.encoding)
 
     def as_bytes(self) -> bytes:
+        """Return the bytes to write into a file, in the script's encoding."""
         return self.source.encode(self.encoding)
 
 
@@ -72,6 +75,7 @@ class Notebook:
         return {index: cell.source for index, cell in cells if cell.cell_type == "code"}
 
     def with_sources(self, sources: Sequence[str]) -> Notebook:
+        """Return a copy with other texts of the code cells, one for each, in order."""
         import copy
 
         changed = copy.deepcopy(self.notebook)
@@ -81,7 +85,8 @@ class Notebook:
         return Notebook(changed, self.file)
 
     def convert(self, options: Options | None = None) -> tuple[NotebookConversion, Notebook]:
-        """
+        """Convert the notebook; return the conversion, and a notebook with the converted cells.
+
         Raises:
             NotPythonError: the notebook's kernel speaks another language.
         """
@@ -91,24 +96,28 @@ class Notebook:
         return conversion, Notebook(conversion.notebook, self.file)
 
     def as_bytes(self) -> bytes:
+        """Return the bytes to write into a file. If the notebook was read from a file, all bytes but those of changed cells
+        stay as they were there.
+        """
         if self.file is not None:
             return with_cells(
                 self.file, self._changed_cells(json.loads(self.file)["cells"])
             ).encode()
         try:
-            return self._notebook_text().encode()
+            return self._format_notebook().encode()
         except UnicodeEncodeError:  # a lone surrogate, which has a form in JSON's escapes alone
-            return self._notebook_text(ensure_ascii=True).encode()
+            return self._format_notebook(ensure_ascii=True).encode()
 
     def _changed_cells(self, before: Sequence[Mapping[str, Any]]) -> dict[int, ChangedCell]:
-        """The cells whose text is another than in the file, by their place among all cells."""
+        """Return the code cells whose text differs from the file's, by their index among all cells."""
         return {
             place: ChangedCell(cell.source, cleared=not cell.get("outputs"))
             for place, (cell, was) in enumerate(zip(self.notebook.cells, before, strict=True))
             if cell.cell_type == "code" and cell.source != join_lines(was.get("source", ""))
         }
 
-    def _notebook_text(self, **form: bool) -> str:
+    def _format_notebook(self, **form: bool) -> str:
+        """Return the full notebook as nbformat writes it. `form` are options of `json.dumps`."""
         import nbformat
 
         return str(nbformat.writes(self.notebook, **form)).rstrip("\n") + "\n"
@@ -136,10 +145,10 @@ def load_document(path: Path) -> Document:
 
 
 def write_document(path: Path, document: Document) -> None:
-    """Write a document so that at every moment either the old or the new file is there, whole.
+    """Write a document atomically: at every moment the file has either its old or its new contents.
 
     Raises:
-        UnusableInputError: the place cannot be written.
+        UnusableInputError: the file cannot be written.
     """
     write_atomically(path, document.as_bytes())
 
@@ -166,7 +175,7 @@ def load_notebook(path: Path) -> Notebook:
     Raises:
         UnusableInputError: as for `load_document`, or its kernel speaks another language than Python.
     """
-    from .notebook import notebook_language
+    from .notebook import read_notebook_language
 
     data = read_bytes(path)
     try:
@@ -178,19 +187,19 @@ def load_notebook(path: Path) -> Notebook:
         ) from error
     except ValueError as error:
         raise UnusableInputError(f"{path}: this is not a Jupyter notebook ({error})") from error
-    language = notebook_language(notebook)
+    language = read_notebook_language(notebook)
     if language != "python":
         raise UnusableInputError(f"{path}: this notebook is written in {language}, not in Python")
     return Notebook(notebook, text if json.loads(text).get("nbformat") == 4 else None)
 
 
 def parse_notebook(text: str) -> NotebookNode:
-    """A notebook of any nbformat version, as version 4.
+    """Parse a notebook of any nbformat version, and return it as version 4.
 
-    It need not keep to nbformat's schema in all that JupyterLab opens without a word: cells with ids in version 4.4, say.
+    Like JupyterLab, this accepts some violations of nbformat's schema: cells with ids in version 4.4, say.
 
     Raises:
-        ValueError: it is none; the message is one short line.
+        ValueError: it is not a notebook; the message is one short line.
     """
     from nbformat import convert, reader
 
@@ -210,10 +219,10 @@ def parse_notebook(text: str) -> NotebookNode:
 
 
 def _check_cells(notebook: Mapping[str, Any]) -> None:
-    """Check what is read of a notebook in version 4.
+    """Check the parts of a version-4 notebook that the converter reads.
 
     Raises:
-        ValueError: something is no cell, or its text no text.
+        ValueError: the metadata, a cell, its text or its outputs have another type.
     """
     if not isinstance(notebook.get("metadata", {}), dict):
         raise ValueError("its metadata is not an object")
@@ -230,7 +239,10 @@ def _check_cells(notebook: Mapping[str, Any]) -> None:
 
 
 def check_size(document: Document, where: str = "") -> None:
-    """Refuse what would take minutes to convert, and was hardly written by people.
+    """Refuse programs that would take minutes to convert; people do not write so long ones.
+
+    Args:
+        where: what the error message begins with, such as the path.
 
     Raises:
         UnusableInputError: the program is too long.

@@ -19,7 +19,7 @@ from .conversion import Change, Conversion, Diagnostic, Status
 from .rules import RULES
 from .rules.base import Finding, Fix, Problem
 from .rules.context import Context, Rule
-from .rules.imports import imports_tensorflow, is_own_work, makes_models, uses_horovod
+from .rules.imports import imports_tensorflow, is_converted_already, makes_models, uses_horovod
 from .rules.options import SYNTAX, Options
 
 PYTHON_2 = re.compile(
@@ -47,11 +47,11 @@ def convert_source(source: str, *, options: Options | None = None) -> Conversion
 
 
 def convert_joined(cells: JoinedCells, options: Options) -> Conversion:
-    """Convert cells as one program; the edits of the conversion are still to be made, so its `code` is as it was."""
+    """Convert cells as one program. The edits of the result are not applied yet: its `code` is the original text."""
     # LibCST's own parser can crash on deep nesting, so Python's is asked first.
     stage.set("read the program")
     if (found := syntax_error(cells.python)) is not None:
-        return _invalid(cells, found)
+        return _refuse_invalid_input(cells, found)
     try:
         with deep_recursion():
             context = Context(cells, options)
@@ -63,19 +63,20 @@ def convert_joined(cells: JoinedCells, options: Options) -> Conversion:
                         cells, (cells.labels or ())[cell], fault, cells.masked[cell]
                     )
             if is_foreign or not _has_work(context):
-                return _left_alone(context)
-            return _with_warnings(cells, _checked(cells, _convert(context)))
+                return _refuse_or_leave_unchanged(context)
+            return _add_syntax_warnings(cells, _refuse_invalid_output(cells, _apply_rules(context)))
     except cst.ParserSyntaxError as error:
         found = (error.raw_line, error.raw_column + 1, "invalid syntax")
     except (RecursionError, MemoryError):
-        return _refuse_deep(cells)
-    return _invalid(cells, found)
+        return _refuse_deep_nesting(cells)
+    return _refuse_invalid_input(cells, found)
 
 
 def _has_work(context: Context) -> bool:
-    """Whether a program has something for the ranks to do: it trains, takes gradients, or another module may train what it makes.
+    """Whether the ranks have something to share: the program trains, takes gradients, or another module may train the models
+    that it makes.
 
-    With batch global, whatever imports TensorFlow: nothing of it is edited, and what another module trains is shared as well.
+    With batch global, every program that imports TensorFlow: sharing edits nothing, and also shares what other modules train.
     """
     if context.training.loop != "none":
         return True
@@ -85,17 +86,17 @@ def _has_work(context: Context) -> bool:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenFix:
     """A fix that is made, and the rule that found it."""
 
     rule: Rule
     fix: Fix
 
 
-def _convert(context: Context) -> Conversion:
-    """The conversion by all rules."""
+def _apply_rules(context: Context) -> Conversion:
+    """Run every rule that the options select, and return the conversion. An error among the findings refuses the program."""
     loop, text = context.training.loop, context.cells.text
-    chosen: list[Chosen] = []
+    chosen: list[ChosenFix] = []
     diagnostics: list[Diagnostic] = []
     for rule in RULES:
         if context.options.batch not in rule.batches:
@@ -107,30 +108,30 @@ def _convert(context: Context) -> Conversion:
             if not rule.mandatory and _is_ignored(context, finding, rule.code):
                 continue
             if isinstance(finding, Fix):
-                chosen.append(Chosen(rule, finding))
+                chosen.append(ChosenFix(rule, finding))
             else:
-                diagnostics.append(_diagnostic(context, rule, finding))
+                diagnostics.append(_make_diagnostic(context, rule, finding))
     diagnostics.sort(key=lambda d: (d.cell or 0, d.line, d.column))
     if any(each.severity == "error" for each in diagnostics):
         return Conversion("refused", loop, (), tuple(diagnostics), code=text)
-    provided, problems = _provided(context, chosen)
+    provided, problems = _provide_needs(context, chosen)
     if problems:
         diagnostics += problems
         return Conversion("refused", loop, (), tuple(diagnostics), code=text)
     made = {each.fix.edits for each in provided.values()}
     chosen = [each for each in chosen if each.fix.edits not in made]
-    changes = _changes(context, [*provided.values(), *chosen], provided)
+    changes = _make_changes(context, [*provided.values(), *chosen], provided)
     status: Status = "converted" if changes else "unchanged"
     return Conversion(status, loop, changes, tuple(diagnostics), code=text)
 
 
-def _left_alone(context: Context) -> Conversion:
-    """The outcome for a program without training, or with Horovod in it.
+def _refuse_or_leave_unchanged(context: Context) -> Conversion:
+    """Return the outcome for a program without training, or with Horovod in it: refused or unchanged, never edited.
 
-    What a conversion has written is nothing to object to.
+    For the converter's own output, errors are dropped.
     """
     found = (
-        _diagnostic(context, rule, finding)
+        _make_diagnostic(context, rule, finding)
         for rule in RULES
         if rule.refuses
         and context.options.batch in rule.batches
@@ -138,7 +139,7 @@ def _left_alone(context: Context) -> Conversion:
         for finding in rule.find(context)
         if isinstance(finding, Problem)
     )
-    own = is_own_work(context)
+    own = is_converted_already(context)
     diagnostics = tuple(d for d in found if not (own and d.severity == "error"))
     refused = any(d.severity == "error" for d in diagnostics)
     status: Status = "refused" if refused else "unchanged"
@@ -148,11 +149,15 @@ def _left_alone(context: Context) -> Conversion:
 # What the chosen fixes need
 
 
-def _provided(
-    context: Context, chosen: Sequence[Chosen]
-) -> tuple[dict[str, Chosen], list[Diagnostic]]:
-    """The providers of all that the chosen fixes need, directly or indirectly, by name; or why there are none."""
-    found: dict[str, Chosen] = {}
+def _provide_needs(
+    context: Context, chosen: Sequence[ChosenFix]
+) -> tuple[dict[str, ChosenFix], list[Diagnostic]]:
+    """Find the fixes that provide what the chosen fixes need, directly or indirectly, such as the import of Horovod.
+
+    Returns:
+        the providing fixes by the name of what they provide; the diagnostics of needs that cannot be met.
+    """
+    found: dict[str, ChosenFix] = {}
     problems: dict[str, Diagnostic] = {}
     asked: set[str] = set()
     users = [each.fix for each in chosen if each.fix.needs]
@@ -165,15 +170,15 @@ def _provided(
         for rule in RULES:
             provided = rule.provide(context, name, users) if rule.mandatory else None
             if isinstance(provided, Problem):
-                problems[provided.message] = _diagnostic(context, rule, provided)
+                problems[provided.message] = _make_diagnostic(context, rule, provided)
             elif provided is not None:
-                found[name] = Chosen(rule, provided)
+                found[name] = ChosenFix(rule, provided)
                 pending += provided.needs
     return found, list(problems.values())
 
 
-def _all_needs(fix: Fix, provided: dict[str, Chosen]) -> tuple[str, ...]:
-    """The provided names that a fix needs, directly or indirectly."""
+def _provided_needs(fix: Fix, provided: dict[str, ChosenFix]) -> tuple[str, ...]:
+    """Return the provided names that a fix needs, directly or indirectly, so that a panel keeps these changes together."""
     found: set[str] = set()
     pending = list(fix.needs)
     while pending:
@@ -187,10 +192,15 @@ def _all_needs(fix: Fix, provided: dict[str, Chosen]) -> tuple[str, ...]:
 # From fixes to changes
 
 
-def _changes(
-    context: Context, chosen: Sequence[Chosen], provided: dict[str, Chosen]
+def _make_changes(
+    context: Context, chosen: Sequence[ChosenFix], provided: dict[str, ChosenFix]
 ) -> tuple[Change, ...]:
-    made = [(each.fix, _change(context, each, provided)) for each in chosen]
+    """Return the chosen fixes as changes, sorted by position.
+
+    A line under `if hvd.rank() == 0:` directly below such a line shares that header. `final` gives each edit its place among
+    edits at the same offset.
+    """
+    made = [(each.fix, _make_change(context, each, provided)) for each in chosen]
     made.sort(key=lambda pair: (pair[1].cell or 0, pair[1].line, pair[1].rule))
     changes = [change for _, change in made]
     guarded = {fix.guard.line: place for place, (fix, _) in enumerate(made) if fix.guard}
@@ -215,9 +225,10 @@ def _changes(
     )
 
 
-def _change(context: Context, chosen: Chosen, provided: dict[str, Chosen]) -> Change:
+def _make_change(context: Context, chosen: ChosenFix, provided: dict[str, ChosenFix]) -> Change:
+    """Return one fix as a change: its cell and line, and the lines before and after this fix alone."""
     fix, rule = chosen.fix, chosen.rule
-    span = _lines_of(context.module, fix)
+    span = _line_span(context.module, fix)
     before = context.cells.text[span.start : span.end]
     cell, line, _ = context.cells.locate_offset(span.start)
     return Change(
@@ -227,29 +238,30 @@ def _change(context: Context, chosen: Chosen, provided: dict[str, Chosen]) -> Ch
         before,
         apply_edits(before, (edit.relative_to(span.start) for edit in fix.edits)),
         fix.why or rule.rationale,
-        _all_needs(fix, provided),
+        _provided_needs(fix, provided),
         fix.provides,
         fix.edits,
         context.cells.starts[context.cells.cell_of(span.start)],
     )
 
 
-def _lines_of(module: Module, fix: Fix) -> Span:
-    """The whole lines that a fix touches."""
+def _line_span(module: Module, fix: Fix) -> Span:
+    """Return the span of the full lines that a fix touches."""
     start = min(edit.start for edit in fix.edits)
     end = max(edit.end for edit in fix.edits)
     return Span(module.line_start(start), module.line_end(end))
 
 
-def _diagnostic(context: Context, rule: Rule, problem: Problem) -> Diagnostic:
-    place = context.cells.locate_offset(_start(context, problem))
+def _make_diagnostic(context: Context, rule: Rule, problem: Problem) -> Diagnostic:
+    """Return a rule's problem as a diagnostic with cell, line and column."""
+    place = context.cells.locate_offset(_start_offset(context, problem))
     return Diagnostic(rule.code, problem.severity, *place, problem.message, problem.help)
 
 
 def _is_ignored(context: Context, finding: Finding, code: str) -> bool:
     """Whether a comment `# hvd: ignore[CODE]` on the finding's first line silences it."""
     ignored = _ignored_by_line(context.module)
-    codes = ignored.get(context.module.line(_start(context, finding)), frozenset())
+    codes = ignored.get(context.module.line(_start_offset(context, finding)), frozenset())
     return codes is None or code in codes
 
 
@@ -263,7 +275,8 @@ def _ignored_by_line(module: Module) -> dict[int, frozenset[str] | None]:
     return ignored
 
 
-def _start(context: Context, finding: Finding) -> int:
+def _start_offset(context: Context, finding: Finding) -> int:
+    """Return the offset in the text of the node at which the user should look."""
     anchor = finding.anchor
     if isinstance(anchor, int):
         return anchor
@@ -273,8 +286,10 @@ def _start(context: Context, finding: Finding) -> int:
 # Programs that are no Python
 
 
-def _checked(cells: JoinedCells, outcome: Conversion) -> Conversion:
-    """The conversion if it is valid Python. Otherwise, a fault of the rules, nothing is converted, which is reported."""
+def _refuse_invalid_output(cells: JoinedCells, outcome: Conversion) -> Conversion:
+    """Return the conversion if its output is valid Python. Otherwise refuse: the rules are at fault, and the message asks for a
+    report.
+    """
     if outcome.status != "converted":
         return outcome
     made = JoinedCells(tuple(cells.apply_edits(outcome.edits)), cells.labels)
@@ -297,8 +312,8 @@ def _checked(cells: JoinedCells, outcome: Conversion) -> Conversion:
     return replace(outcome, status="refused", changes=(), diagnostics=(fault, *outcome.diagnostics))
 
 
-def _with_warnings(cells: JoinedCells, outcome: Conversion) -> Conversion:
-    """With a warning at each cell that was left alone because it is no Python."""
+def _add_syntax_warnings(cells: JoinedCells, outcome: Conversion) -> Conversion:
+    """Add a warning for each cell that was left unconverted because it is not valid Python."""
     if not cells.left_alone:
         return outcome
     warnings = tuple(
@@ -316,8 +331,8 @@ def _with_warnings(cells: JoinedCells, outcome: Conversion) -> Conversion:
     return replace(outcome, diagnostics=(*warnings, *outcome.diagnostics))
 
 
-def _invalid(cells: JoinedCells, found: tuple[int, int, str]) -> Conversion:
-    """A syntax error, blamed on the first cell that is no Python by itself."""
+def _refuse_invalid_input(cells: JoinedCells, found: tuple[int, int, str]) -> Conversion:
+    """Refuse a program with a syntax error; the diagnostic is at the first cell that is invalid by itself."""
     for cell, label in enumerate(cells.labels or ()):
         masked = cells.masked[cell]
         in_cell = syntax_error(masked)
@@ -326,8 +341,10 @@ def _invalid(cells: JoinedCells, found: tuple[int, int, str]) -> Conversion:
     return _refuse_syntax(cells, None, found, cells.python)
 
 
-def _refuse_deep(cells: JoinedCells) -> Conversion:
-    """A program that Python reads, but that is nested too deeply to be looked at, blamed on its deepest statement."""
+def _refuse_deep_nesting(cells: JoinedCells) -> Conversion:
+    """Refuse a program that Python can parse, but whose nesting is too deep to analyse; the diagnostic is at its deepest
+    statement.
+    """
     offset = cells.line_start(deepest_line(cells.python))
     label, line, column = cells.locate_offset(offset)
     return _refuse_syntax(cells, label, (line, column, NESTED_TOO_DEEPLY), cells.python)
@@ -336,6 +353,13 @@ def _refuse_deep(cells: JoinedCells) -> Conversion:
 def _refuse_syntax(
     cells: JoinedCells, label: int | None, found: tuple[int, int, str], text: str
 ) -> Conversion:
+    """Return the outcome "invalid" with one error.
+
+    Args:
+        label: the index of the notebook's cell; None for a script.
+        found: line, column and reason.
+        text: the source that is searched for signs of Python 2.
+    """
     line, column, reason = found
     message, advice = f"this is not valid Python: {reason}", "fix the syntax error first"
     if PYTHON_2.search(text):

@@ -9,7 +9,7 @@ from typing import Any
 import libcst as cst
 
 from ..analysis.library import Kind
-from ..analysis.scale_exponents import Explained
+from ..analysis.scale_exponents import ExplainedVariable
 from ..source.cells import JoinedCells
 from ..source.parsing import deep_recursion, syntax_error
 from .rules.context import Context
@@ -47,12 +47,13 @@ class VariableScale:
 
     @property
     def words(self) -> str:
-        """One sentence about it."""
+        """One sentence: the variable, its unit, why, and how often its statement runs."""
         where = f"line {self.line}" if self.cell is None else f"cell {self.cell}, line {self.line}"
-        return f"`{self.name}` {where}: {self._unit}{self._because}; runs {self._often}"
+        return f"`{self.name}` {where}: {self._describe_unit}{self._describe_cause}; runs {self._describe_frequency}"
 
     @property
-    def _unit(self) -> str:
+    def _describe_unit(self) -> str:
+        """Return the unit in words, such as "steps (÷ N)"."""
         if self.exponent is None:
             return "no unit: its values differ in unit"
         if isinstance(self.exponent, str):
@@ -60,49 +61,52 @@ class VariableScale:
         return _EXPONENTS.get(self.exponent, f"× N ** {self.exponent}")
 
     @property
-    def _because(self) -> str:
+    def _describe_cause(self) -> str:
+        """Return ", because line 7 …", or '' for an exponent of 0 or unknown cause."""
         if not self.exponent or isinstance(self.exponent, str) or not self.cause_line:
             return ""
         return f", because line {self.cause_line} {self.cause}"
 
     @property
-    def _often(self) -> str:
+    def _describe_frequency(self) -> str:
+        """Return in words how often the statement runs, compared with one process."""
         if self.frequency is None or isinstance(self.frequency, str):
             return "any number of times"
         return _FREQUENCIES.get(self.frequency, f"N ** {self.frequency} times as often")
 
     def as_json(self) -> dict[str, Any]:
-        """What it says, as JSON has it; exponents are numbers, "any" or null."""
+        """Return the fields and the sentence as JSON; exponents are numbers, "any" or null."""
         return {
             "name": self.name,
             "cell": self.cell,
             "line": self.line,
-            "exponent": _number(self.exponent),
-            "frequency": _number(self.frequency),
+            "exponent": _exponent_as_json(self.exponent),
+            "frequency": _exponent_as_json(self.frequency),
             "cause": self.cause,
             "cause_line": self.cause_line,
             "words": self.words,
         }
 
 
-def _number(exponent: Fraction | str | None) -> float | str | None:
+def _exponent_as_json(exponent: Fraction | str | None) -> float | str | None:
+    """Return an exponent as JSON has it: a number, "any" or null."""
     return float(exponent) if isinstance(exponent, Fraction) else exponent
 
 
 def explain_source(source: str) -> tuple[VariableScale, ...]:
-    """How each variable of a program scales, at every assignment, in the order of the text.
+    """Return how each variable of a program scales, at every assignment, in the order of the text.
 
     Raises:
-        SyntaxError: the source is no Python.
+        SyntaxError: the source is not valid Python.
     """
     return explain_cells(JoinedCells((source,)))
 
 
 def explain_cells(cells: JoinedCells) -> tuple[VariableScale, ...]:
-    """As `explain_source`, for the cells of a notebook.
+    """Return how each variable of a notebook scales, as `explain_source` does for a script.
 
     Raises:
-        SyntaxError: the source is no Python.
+        SyntaxError: the source is not valid Python.
     """
     if (fault := syntax_error(cells.python)) is not None:
         raise SyntaxError(f"line {fault[0]}: {fault[2]}")
@@ -112,16 +116,17 @@ def explain_cells(cells: JoinedCells) -> tuple[VariableScale, ...]:
         except cst.ParserSyntaxError as error:
             raise SyntaxError(str(error)) from None
         numbers = (e for e in context.scales.explained if _may_be_number(context, e.place))
-        return tuple(_placed(context, each) for each in numbers)
+        return tuple(_locate_variable(context, each) for each in numbers)
 
 
 def _may_be_number(context: Context, place: cst.CSTNode) -> bool:
-    """Whether what is set there may be a number, rather than a model, a dataset or the like."""
+    """Whether the value that is bound at a node may be a number, rather than a model, a dataset or the like."""
     kinds = context.values.kinds(place)
     return not kinds or bool(kinds & _NUMBERS)
 
 
-def _placed(context: Context, each: Explained) -> VariableScale:
+def _locate_variable(context: Context, each: ExplainedVariable) -> VariableScale:
+    """Return an explained variable with its cell and line."""
     cell, line, _ = context.cells.locate_offset(context.module.span(each.place).start)
     return VariableScale(
         each.name,

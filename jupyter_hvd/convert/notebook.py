@@ -23,15 +23,15 @@ class NotPythonError(ValueError):
 def convert_notebook(
     notebook: NotebookNode, *, options: Options | None = None
 ) -> NotebookConversion:
-    """Convert a notebook; the one given is left as it is.
+    """Convert a notebook; the argument is not modified.
 
-    Cell boundaries, ids, metadata, markdown, magics and `!` lines stay. Code cells that
-    change lose their outputs and execution count, which no longer belong to them.
+    Cell boundaries, ids, metadata, markdown, magics and `!` lines stay. Code cells that change lose their outputs and execution
+    count, which no longer belong to them.
 
     Raises:
         NotPythonError: the notebook's kernel speaks another language.
     """
-    language = notebook_language(notebook)
+    language = read_notebook_language(notebook)
     if language != "python":
         raise NotPythonError(f"this notebook is written in {language}, not in Python")
     indices = [index for index, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
@@ -70,8 +70,8 @@ def convert_cells(
     return cells.split_edits(outcome.edits), outcome
 
 
-def notebook_language(notebook: NotebookNode) -> str:
-    """The language of a notebook in lower case; Python where it says nothing."""
+def read_notebook_language(notebook: NotebookNode) -> str:
+    """Return the language in a notebook's metadata; "python" if it names none or a variant of Python."""
     metadata = notebook.get("metadata", {})
     kernel, info = metadata.get("kernelspec"), metadata.get("language_info")
     named = [

@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 from ..source.cells import JoinedCells
 from ..source.masking import mask_cell
 from ..source.parsing import UnparsableError, deep_recursion, parse_python
-from .model_parameters import UnknownSizeError, called_name, find_bindings, literal_value
+from .model_parameters import UnknownSizeError, called_name, evaluate_literal, find_bindings
 from .tensorflow.tf_api import OPTIMIZERS
 
 #: The batch size of Keras' `fit` for arrays.
@@ -39,9 +39,9 @@ class TrainingNumbers(TypedDict):
     cells: list[int]
 
 
-def training_numbers(sources: Mapping[int | None, str]) -> TrainingNumbers:
-    """The numbers of the training in some cells, by their indices in the notebook."""
-    cells = [index for index in training_cells(sources) if index is not None]
+def read_training_numbers(sources: Mapping[int | None, str]) -> TrainingNumbers:
+    """Return batch size, rate, epochs and data of the training in some cells, given by their indices in the notebook."""
+    cells = [index for index in find_training_cells(sources) if index is not None]
     unknown = TrainingNumbers(batch=None, rate=None, epochs=None, rows_of=None, cells=cells)
     try:
         tree = parse_python(JoinedCells.of(list(sources.values())).python)
@@ -51,10 +51,10 @@ def training_numbers(sources: Mapping[int | None, str]) -> TrainingNumbers:
     except (UnparsableError, RecursionError):
         return unknown
     return TrainingNumbers(
-        batch=_common_value([_whole_value(n, constants) for n in _find_batch_sizes(calls)]),
-        rate=_common_value([_number_value(n, constants) for n in _find_rates(calls)]),
-        epochs=_common_value([_whole_value(n, constants) for n in _find_epochs(tree, calls)]),
-        rows_of=_common_value(list(_names_of_data(calls))),
+        batch=_common_value([_evaluate_integer(n, constants) for n in _find_batch_sizes(calls)]),
+        rate=_common_value([_evaluate_number(n, constants) for n in _find_rates(calls)]),
+        epochs=_common_value([_evaluate_integer(n, constants) for n in _find_epochs(tree, calls)]),
+        rows_of=_common_value(list(_find_data_names(calls))),
         cells=cells,
     )
 
@@ -66,8 +66,8 @@ FIT_ARGUMENTS = frozenset(
 )
 
 
-def training_cells(sources: Mapping[int | None, str]) -> list[int | None]:
-    """The cells that train when they run: they update weights, or call functions that do."""
+def find_training_cells(sources: Mapping[int | None, str]) -> list[int | None]:
+    """Return the indices of cells that train when they run: they update weights, or call functions that do."""
     trees = {}
     for index, source in sources.items():
         try:
@@ -96,10 +96,10 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def _is_training(body: Sequence[ast.stmt], compiled: set[str], trains: set[str]) -> bool:
-    """Whether statements train when they run; what they define does not run.
+    """Whether statements train when they run; function bodies and classes in them do not run.
 
     Args:
-        compiled: names on which `compile` is called. trains: names of functions that train.
+        compiled: texts on which `compile` is called. trains: names of functions that train.
     """
     todo: list[ast.AST] = list(body)
     while todo:
@@ -117,43 +117,46 @@ def _is_training(body: Sequence[ast.stmt], compiled: set[str], trains: set[str])
 
 
 def _receiver_text(call: ast.Call) -> str:
-    """What a method is called on, as it is written; '' for a function."""
+    """Return the text of the object on which a method is called; '' for a function."""
     return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
 def _find_constants(tree: ast.Module) -> dict[str, Any]:
-    """Names that are bound once at the top level, to numbers."""
+    """Return the numbers that top-level names are bound to, for names bound once."""
     constants: dict[str, Any] = {}
     rebound: set[str] = set()
     for name, value in find_bindings(tree):
         if name in constants:
             rebound.add(name)
         try:
-            constants[name] = literal_value(value, constants)
+            constants[name] = evaluate_literal(value, constants)
         except UnknownSizeError:
             rebound.add(name)
     return {name: value for name, value in constants.items() if name not in rebound}
 
 
 def _common_value(values: list[Any]) -> Any:
-    """The value of all; None where there is none, or they differ."""
+    """Return the value that all have; None if there is none, or they differ."""
     return values[0] if values and all(value == values[0] for value in values) else None
 
 
-def _number_value(node: ast.expr, constants: dict[str, Any]) -> float | None:
+def _evaluate_number(node: ast.expr, constants: dict[str, Any]) -> float | None:
+    """Return a positive number of an expression; None if it is not known or too large for JSON."""
     try:
-        value = literal_value(node, constants)
+        value = evaluate_literal(node, constants)
     except UnknownSizeError:
         return None
     return value if type(value) in (int, float) and 0 < value <= LARGEST else None
 
 
-def _whole_value(node: ast.expr, constants: dict[str, Any]) -> int | None:
-    value = _number_value(node, constants)
+def _evaluate_integer(node: ast.expr, constants: dict[str, Any]) -> int | None:
+    """Return a positive integer of an expression; None if it is not known."""
+    value = _evaluate_number(node, constants)
     return value if isinstance(value, int) else None
 
 
 def _find_argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
+    """Return a call's argument by keyword or position; None if there is none."""
     for keyword in call.keywords:
         if keyword.arg == name:
             return keyword.value
@@ -162,13 +165,14 @@ def _find_argument(call: ast.Call, name: str, position: int | None = None) -> as
 
 
 def _find_fits(calls: list[ast.Call]) -> Iterator[ast.Call]:
+    """Yield the calls of a method named `fit`."""
     return (
         call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "fit"
     )
 
 
 def _find_batch_sizes(calls: list[ast.Call]) -> Iterator[ast.expr]:
-    """The sizes of batches; validation data are usually given the same."""
+    """Yield the batch sizes of datasets and `fit` calls; `fit` with labels but no size has Keras' default."""
     for call in calls:
         if isinstance(call.func, ast.Attribute) and call.func.attr == "batch":
             size = _find_argument(call, "batch_size", 0)
@@ -183,7 +187,7 @@ def _find_batch_sizes(calls: list[ast.Call]) -> Iterator[ast.expr]:
 
 
 def _find_rates(calls: list[ast.Call]) -> Iterator[ast.expr]:
-    """The rates of optimizers that are made, by their classes or, in `compile`, by their names."""
+    """Yield the rates of optimizers, given or default, created by class or, in `compile`, by name."""
     for call in calls:
         known = OPTIMIZERS.get(called_name(call).lower())
         if known is not None and called_name(call) == known.name:
@@ -196,7 +200,7 @@ def _find_rates(calls: list[ast.Call]) -> Iterator[ast.expr]:
 
 
 def _find_epochs(tree: ast.Module, calls: list[ast.Call]) -> Iterator[ast.expr]:
-    """What `fit` is given, or how often a loop with an `epoch` runs."""
+    """Yield the epochs of `fit` calls, and the lengths of loops whose variable is named `epoch`."""
     for fit in _find_fits(calls):
         yield _find_argument(fit, "epochs", 3) or ast.Constant(1)
     for node in ast.walk(tree):
@@ -207,8 +211,8 @@ def _find_epochs(tree: ast.Module, calls: list[ast.Call]) -> Iterator[ast.expr]:
                 yield count
 
 
-def _names_of_data(calls: list[ast.Call]) -> Iterator[str | None]:
-    """The names of the arrays that `fit`, or a dataset, is made of."""
+def _find_data_names(calls: list[ast.Call]) -> Iterator[str | None]:
+    """Yield the names of the arrays that `fit`, or a dataset, is made of; None for other expressions."""
     for call in calls:
         if called_name(call) == "from_tensor_slices" and call.args:
             yield _first_name(call.args[0])
@@ -218,6 +222,7 @@ def _names_of_data(calls: list[ast.Call]) -> Iterator[str | None]:
 
 
 def _first_name(node: ast.expr | None) -> str | None:
+    """Return the name that an expression is, or that its first element is; None if there is none."""
     match node:
         case ast.Name(id=name):
             return name

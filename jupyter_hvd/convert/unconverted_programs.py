@@ -18,13 +18,13 @@ USES_HOROVOD = re.compile(r"^[ \t]*(?:import|from)[ \t]+horovod\b", re.MULTILINE
 
 
 def require_single_process(path: Path, document: Document) -> Document:
-    """The document.
+    """Return the document, if it is a program for one process.
 
     Args:
-        path: what it is called in the error.
+        path: the name of the program in the error.
 
     Raises:
-        UnusableInputError: it is not for one process, and cannot be shared.
+        UnusableInputError: it uses Horovod itself.
     """
     if any(USES_HOROVOD.search(text) for text in document.sources.values()):
         raise UnusableInputError(
@@ -35,10 +35,10 @@ def require_single_process(path: Path, document: Document) -> Document:
 
 
 def common_variables(options: Options, seed: int | None = None) -> Mapping[str, str]:
-    """What all ranks have in their environment: a seed, another one for each run as for a program that sets none.
+    """Return the environment variables that all ranks get: a common seed, and the options of sharing.
 
     Args:
-        seed: the seed, where it is given.
+        seed: the seed; None for a random one.
     """
     from ..runtime.sharing.program import DATA_VARIABLE, GUARD_VARIABLE, SEED_VARIABLE
 

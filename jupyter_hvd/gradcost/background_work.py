@@ -9,9 +9,9 @@ from typing import Any
 
 from ..tensor import TensorError
 from ..tensor.cost.statements import Sizes
-from ..tensor.jax.backend import kernel, planned
+from ..tensor.jax.backend import kernel, plan_call
 from ..tensor.jax.profile import profile
-from ..tensor.jax.timing import LONGEST, faster, interleaved, spread
+from ..tensor.jax.timing import LONGEST, compare_times, quartiles_of, time_interleaved
 from ..tensor.language.types import Array, Product, Real
 from ..tensor.measure import LONG, fit_growth
 from . import plainjax, xla
@@ -105,7 +105,7 @@ def measure_subject(subject: Subject, sizes: Sizes, progress: Progress, step: St
             plain, _ = plainjax.plain_gradient(subject, sizes)
             functions.append(xla.compile_call(plain, xla.real_arguments(subject, arguments)))
         # In turn, so that one load of the machine meets all.
-        found = interleaved(functions, ROUNDS, next_step, LONGEST)
+        found = time_interleaved(functions, ROUNDS, next_step, LONGEST)
     value_times, adjoint_times, *jax_times = found
     note = f"plain JAX would form an array of {dense:,} numbers; it was not run"
     return Measured(
@@ -114,14 +114,14 @@ def measure_subject(subject: Subject, sizes: Sizes, progress: Progress, step: St
         repeats=len(value_times),
         device=xla.device_name(),
         dtype=dtype,
-        value=spread(value_times),
-        adjoint=spread(adjoint_times),
+        value=quartiles_of(value_times),
+        adjoint=quartiles_of(adjoint_times),
         value_bytes=value.total.bytes,
         adjoint_bytes=adjoint.total.bytes,
         value_statements={s.name: s.seconds for s in value.statements},
         adjoint_statements={s.name: s.seconds for s in adjoint.statements},
-        jax_adjoint=spread(jax_times[0]) if jax_times else None,
-        faster=faster(adjoint_times, jax_times[0]) if jax_times else None,
+        jax_adjoint=quartiles_of(jax_times[0]) if jax_times else None,
+        faster=compare_times(adjoint_times, jax_times[0]) if jax_times else None,
         note="" if with_jax else note,
     )
 
@@ -144,7 +144,7 @@ def sweep_sizes(
             arguments = xla.make_arguments(subject, here, is_random=True)
             kernels = xla.compile_kernels(subject, here, arguments)
             # What else the machine does makes none shorter.
-            value, adjoint = map(min, interleaved(kernels, REPEATS, step))
+            value, adjoint = map(min, time_interleaved(kernels, REPEATS, step))
             found.append((n, value, adjoint))
             if max(value, adjoint) > LONG:
                 break
@@ -175,7 +175,7 @@ def view_text(subject: Subject, sizes: Sizes, view: str) -> str:
 def plans_text(subject: Subject, sizes: Sizes) -> str:
     """The tables of `f.plan(…)` and `f.grad(…).plan(…)`."""
     value, gradient = (
-        planned(kernel(instance, sizes), tuple(given.values()))
+        plan_call(kernel(instance, sizes), tuple(given.values()))
         for instance, given in subject.programs(xla.make_arguments(subject, sizes))
     )
     return f"value\n{value}\n\ngradient by {', '.join(subject.wrt)}\n{gradient}"

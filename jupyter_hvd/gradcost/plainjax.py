@@ -62,4 +62,4 @@ def translate_program(subject: Subject, sizes: Sizes) -> Callable[[Mapping[str, 
     """The program as a function of its real parameters, by JAX operations alone."""
     relations = {x: (data.type, data.array) for x, data in subject.data.items()}
     translation = Dense(sizes, relations)
-    return lambda arrays: translation.block(subject.normal, arrays)
+    return lambda arrays: translation.compute_block(subject.normal, arrays)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from ..tensor import calls
 from ..tensor.cost.statements import Sizes
 from ..tensor.instance import Instance
-from ..tensor.jax.arguments import floating_type, nested
+from ..tensor.jax.arguments import as_nested_pairs, floating_type
 from ..tensor.jax.backend import kernel
 from ..tensor.jax.precision import is_double, keeping_float64
 from ..tensor.jax.profile import temporary_bytes, xla_estimates
@@ -56,7 +56,7 @@ def number_type(subject: Subject, arguments: Mapping[str, Any]) -> str:
 def real_arguments(subject: Subject, arguments: Mapping[str, Any]) -> list[Any]:
     """Those of the real parameters, tuples as nested pairs."""
     types = dict(subject.types)
-    pairs = [nested(types[x], arguments[x]) for x in subject.differentiable_names]
+    pairs = [as_nested_pairs(types[x], arguments[x]) for x in subject.differentiable_names]
     return [jax.tree_util.tree_map(jnp.asarray, each) for each in pairs]
 
 

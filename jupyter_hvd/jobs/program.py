@@ -27,7 +27,7 @@ class LeftOut:
     """A line of a notebook that a script cannot run, by its cell and line.
 
     Attributes:
-        fatal: the program does not do the same without it.
+        fatal: whether the program does not do the same without it.
     """
 
     cell: int
@@ -37,7 +37,7 @@ class LeftOut:
 
 
 def left_out(sources: Mapping[int | None, str]) -> Iterator[LeftOut]:
-    """The lines of a notebook's cells that are IPython's, less those that only show or time something."""
+    """Yield the lines of a notebook's cells that are IPython's, except those that only show or time something."""
     for cell, source in sources.items():
         if cell is None:
             continue
@@ -61,7 +61,7 @@ def left_out(sources: Mapping[int | None, str]) -> Iterator[LeftOut]:
 
 
 def script_of(document: Document, original: Document | None = None) -> str:
-    """The document's program as a script.
+    """Return the document's program as a script.
 
     Args:
         original: what the document was converted from, if anything. Errors name its lines.
@@ -96,11 +96,12 @@ def script_of(document: Document, original: Document | None = None) -> str:
 
 
 def _from_future(node: ast.stmt) -> bool:
+    """Return whether a statement is `from __future__ import`."""
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
 def imported_names(source: str) -> set[str]:
-    """The top-level names of the modules that a program imports, wherever in it.
+    """Return the top-level names of the modules that a program imports, anywhere in it.
 
     Raises:
         UnparsableError: it is no Python.
@@ -116,7 +117,7 @@ def imported_names(source: str) -> set[str]:
 
 
 def modules_beside(source: str, folder: Path) -> tuple[Path, ...]:
-    """The modules and packages of a folder that a program imports, and those that these import."""
+    """Return the modules and packages of a folder that a program imports, directly or through others of them."""
     found: dict[str, Path] = {}
     todo = [source]
     while todo:
@@ -131,6 +132,7 @@ def modules_beside(source: str, folder: Path) -> tuple[Path, ...]:
 
 
 def _python_text(file: Path) -> str | None:
+    """Return the text of a Python file; None if it cannot be read or parsed."""
     try:
         text = file.read_text()
     except (OSError, ValueError):
@@ -139,7 +141,7 @@ def _python_text(file: Path) -> str | None:
 
 
 def find_distributions(names: set[str]) -> dict[str, str]:
-    """The packages that modules come from, each with the version that is installed here.
+    """Return the installed packages that modules come from, with their versions.
 
     What pip has left of a package that it removed, or is about to replace (`~name-1.0.dist-info`), is not installed.
     """
@@ -152,5 +154,5 @@ def find_distributions(names: set[str]) -> dict[str, str]:
 
 
 def missing_modules(names: set[str], beside: tuple[Path, ...]) -> set[str]:
-    """Modules that are neither Python's own nor beside the program."""
+    """Return the modules that are neither in Python's standard library nor beside the program."""
     return names - set(sys.stdlib_module_names) - {path.stem for path in beside}

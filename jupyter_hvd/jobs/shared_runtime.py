@@ -65,7 +65,7 @@ for _module, _names in {names!r}.items():
 
 
 def runtime_file() -> str:
-    """The text of the file, made of the sources of this package."""
+    """Return the text of the file, with the sources of this package's runtime as strings."""
     folder = Path(runtime.__file__).parent
     files = [folder / f"{name}.py" for name in MODULES] + sorted((folder / "sharing").glob("*.py"))
     sources = (
@@ -76,12 +76,12 @@ def runtime_file() -> str:
 
 
 def runtime_path(program: Path) -> Path:
-    """Where the file of a program stands."""
+    """Return the path of the file that belongs to a program."""
     return program.with_name(f"{SHARING_FILE}.py")
 
 
 def is_own(path: Path) -> bool:
-    """Whether a file is one of these, of whatever version."""
+    """Return whether a file is such a runtime file, of whatever version, so that it may be overwritten."""
     try:
         start = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     except OSError:
@@ -90,5 +90,5 @@ def is_own(path: Path) -> bool:
 
 
 def quote_text(text: str) -> str:
-    """A text as Python writes it, in lines as they are where they can be."""
+    """Return a text as a Python literal, on its own lines if that is possible."""
     return repr(text) if "'''" in text or text.endswith("\\") else f"r'''{text}'''"

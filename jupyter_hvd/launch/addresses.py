@@ -16,10 +16,10 @@ PORTS_NEEDED = 3
 
 
 def own_address(hosts: Sequence[Host]) -> str:
-    """This machine's address as the hosts of the ranks see it; the loopback's if all of them are this machine.
+    """Return this machine's address as the hosts of the ranks see it; the loopback address if all of them are this machine.
 
     Raises:
-        LaunchError: a host cannot be reached, or nobody knows it.
+        LaunchError: a host cannot be reached, or its name is unknown.
     """
     for host in hosts:
         if is_local(host.name):
@@ -32,7 +32,7 @@ def own_address(hosts: Sequence[Host]) -> str:
 
 
 def choose_ports(address: str, allowed: str | None) -> list[int]:
-    """Free ports out of those that the user allows; none where any will do.
+    """Return free ports out of those that the user allows; an empty list if any port will do.
 
     Raises:
         LaunchError: too few of them are free.
@@ -55,6 +55,7 @@ def choose_ports(address: str, allowed: str | None) -> list[int]:
 
 
 def _free_ports(address: str, ports: Iterable[int]) -> Iterator[int]:
+    """Yield those ports to which a socket can be bound now."""
     for port in ports:
         with socket.socket() as probe:
             # As ZeroMQ does: a port whose last connections have just been closed is free.

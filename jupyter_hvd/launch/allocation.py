@@ -32,7 +32,7 @@ class Allocation:
     cores: tuple[Host, ...] = ()
 
     def hosts_for(self, size: int) -> tuple[Host, ...]:
-        """Room for a number of ranks: a rank for each task, and where these are fewer, for each core.
+        """Return hosts with room for a number of ranks: one for each task, or if these are fewer, for each core.
 
         Raises:
             LaunchError: the allocation is smaller.
@@ -48,10 +48,10 @@ class Allocation:
 
 
 def current_allocation(environment: Mapping[str, str] | None = None) -> Allocation | None:
-    """The allocation inside which this process runs, None outside of any.
+    """Return the allocation of a scheduler inside which this process runs; None outside of any.
 
     Raises:
-        LaunchError: there is one, but what it says of its hosts cannot be read.
+        LaunchError: there is one, but its list of hosts cannot be read.
     """
     of = os.environ if environment is None else environment
     try:
@@ -74,6 +74,7 @@ def current_allocation(environment: Mapping[str, str] | None = None) -> Allocati
 
 
 def _slurm_hosts(of: Mapping[str, str]) -> Allocation:
+    """Return the allocation that Slurm's variables describe."""
     names = slurm_names(of["SLURM_JOB_NODELIST"])
     cores = expand_repeats(of.get("SLURM_JOB_CPUS_PER_NODE") or "1")
     tasks = expand_repeats(of["SLURM_TASKS_PER_NODE"]) if of.get("SLURM_TASKS_PER_NODE") else cores
@@ -88,7 +89,7 @@ def _slurm_hosts(of: Mapping[str, str]) -> Allocation:
 
 
 def slurm_names(nodes: str) -> list[str]:
-    """The hosts of `node[01-03,07]`, which Slurm itself knows how to read."""
+    """Return the hosts of a list such as `node[01-03,07]`, by `scontrol`."""
     done = subprocess.run(  # noqa: S603 — a list of arguments, no shell
         ["scontrol", "show", "hostnames", nodes],  # noqa: S607 — the user's own Slurm
         stdin=subprocess.DEVNULL,
@@ -102,7 +103,7 @@ def slurm_names(nodes: str) -> list[str]:
 
 
 def expand_repeats(text: str) -> list[int]:
-    """Slurm's `4(x2),3` is 4, 4, 3."""
+    """Return the numbers of a list of Slurm's: `4(x2),3` is 4, 4, 3."""
     numbers: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part.strip())
@@ -113,5 +114,5 @@ def expand_repeats(text: str) -> list[int]:
 
 
 def _count_slots(names: Iterable[str]) -> tuple[Host, ...]:
-    """A file of nodes names a host once for each slot."""
+    """Return the hosts of a node file, which names a host once for each slot."""
     return tuple(Host(name, slots) for name, slots in Counter(names).items())

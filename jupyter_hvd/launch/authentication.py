@@ -27,12 +27,12 @@ Message = Mapping[str, Any]
 
 
 def take_token() -> str:
-    """The token in this process's environment, which has it no more."""
+    """Return the token, and remove it from this process's environment."""
     return os.environ.pop(TOKEN_VARIABLE)
 
 
 def compute_proof(token: str, who: str, challenge: str, nonce: str, name: str) -> str:
-    """A proof that only a holder of the token can compute."""
+    """Return a proof that only a holder of the token can compute."""
     text = json.dumps([who, challenge, nonce, name])
     return hmac.new(token.encode(), text.encode(), "sha256").hexdigest()
 
@@ -50,7 +50,7 @@ class ServerHandshake:
         self.challenge: Message = {"challenge": self._random}
 
     def answer_response(self, message: Message) -> tuple[str, Message] | None:
-        """The name of the process that answered the challenge, and the reply to it; None for a stranger."""
+        """Return the name of the process that answered the challenge, and the reply to it; None for a stranger."""
         match message:
             case {"name": str(name), "nonce": str(nonce), "proof": str(proof)}:
                 expected = compute_proof(self._token, RANK, self._random, nonce, name)
@@ -74,7 +74,7 @@ class ClientHandshake:
         self._challenge = ""
 
     def answer_challenge(self, message: Message) -> Message | None:
-        """The answer to a challenge; None if this is none."""
+        """Return the answer to a challenge; None if the message is none."""
         match message:
             case {"challenge": str(challenge)}:
                 self._challenge = challenge
@@ -83,7 +83,7 @@ class ClientHandshake:
         return None
 
     def accepts_proof(self, message: Message) -> bool:
-        """Whether a message proves that the other side knows the token, too."""
+        """Return whether a message proves that the other side knows the token, too."""
         match message:
             case {"proof": str(proof)}:
                 expected = compute_proof(

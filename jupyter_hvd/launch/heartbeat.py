@@ -43,7 +43,7 @@ CUT_OFF = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH})
 
 
 def keep_alive(connection: socket.socket) -> None:
-    """Notice within six seconds that the other host has gone without a word."""
+    """Set a connection so that the loss of the other host is noticed within six seconds."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (
@@ -57,11 +57,12 @@ def keep_alive(connection: socket.socket) -> None:
 
 
 def encode_message(message: Message) -> bytes:
+    """Return a message as a line of JSON."""
     return json.dumps(message).encode() + b"\n"
 
 
 def decode_message(line: bytes) -> dict[str, Any] | None:
-    """The message in a line; None if there is none."""
+    """Return the message in a line; None if there is none."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):
@@ -140,24 +141,27 @@ class HeartbeatServer:
         self._thread.start()
 
     def send(self, name: str, message: Message) -> None:
+        """Send a message to a process of the job; one that has gone gets none."""
         member = self.members.get(name)
         if member is not None:
             with suppress(OSError):
                 member.connection.sendall(encode_message(message))
 
     def close(self) -> None:
-        """Let go: every process of the job ends itself."""
+        """Close all connections, so that every process of the job ends itself."""
         with suppress(OSError):
             self._wake.send(b"x")
         self._thread.join(2)
 
     def _let_go(self) -> None:
+        """Close the copies of the connections in a forked process, so that only the original holds them."""
         if os.getpid() != self._owner:
             for member in self.members.values():
                 member.connection.close()
             self._listener.close()
 
     def _listen_loop(self) -> None:
+        """Accept connections and read messages until the server is closed."""
         while True:
             for key, _ in self._selector.select():
                 if key.fileobj is self._closing:
@@ -169,6 +173,7 @@ class HeartbeatServer:
                     self._read_lines(key.data)
 
     def _accept_connection(self) -> None:
+        """Accept a connection of this user and send it a challenge."""
         with suppress(OSError):
             connection, peer = self._listener.accept()
             if is_own(peer, connection.getsockname()) is False:
@@ -183,12 +188,14 @@ class HeartbeatServer:
             self._drop_member(self._strangers[0])
 
     def _close_all(self) -> None:
+        """Close everything; called in the thread that listens."""
         for key in list(self._selector.get_map().values()):
             key.fileobj.close()  # type: ignore[union-attr]
         self._selector.close()
         self._wake.close()
 
     def _read_lines(self, member: Member) -> None:
+        """Read what a process has sent, and handle each whole line."""
         try:
             data = member.connection.recv(65536)
         except OSError as error:
@@ -208,7 +215,7 @@ class HeartbeatServer:
         self._changed()
 
     def _take_line(self, member: Member, line: bytes) -> bool:
-        """Take in a line; whether it is one of ours."""
+        """Handle a line; return whether it is one of this job's, else the connection is dropped."""
         message = decode_message(line) if member.name or len(line) <= FIRST_LINE else None
         if message is None:
             return False
@@ -226,6 +233,7 @@ class HeartbeatServer:
         return True
 
     def _drop_member(self, member: Member) -> None:
+        """Forget a process whose connection has ended, and note that it has gone."""
         self._selector.unregister(member.connection)
         member.connection.close()
         if member in self._strangers:
@@ -239,7 +247,7 @@ class HeartbeatServer:
 
 
 class HeartbeatClient:
-    """This process's lifeline; it ends the process when the kernel has gone."""
+    """This process's heartbeat connection; it ends the process when the kernel has gone."""
 
     def __init__(self, name: str) -> None:
         """Connect to the address in this process's environment and say who this is.
@@ -258,11 +266,12 @@ class HeartbeatClient:
         threading.Thread(target=self._listen_loop, name="hvd-lifeline", daemon=True).start()
 
     def send_message(self, message: Message) -> None:
+        """Send a message to the kernel, if it is still there."""
         with suppress(OSError):
             self._connection.sendall(encode_message(message))
 
     def report_position(self) -> dict[str, Any]:
-        """Where this process is, as `current_location` says.
+        """Return where this process is, as `current_location` says.
 
         And for how many seconds it has computed, "cpu", and had no processor to compute or to hear of other ranks, "queued".
         """
@@ -273,6 +282,7 @@ class HeartbeatClient:
         }
 
     def _listen_loop(self) -> None:
+        """Answer questions of the kernel until the connection ends, then end this process."""
         try:
             with self._lines:
                 for line in self._lines:
@@ -291,7 +301,7 @@ class HeartbeatClient:
 def connect_as(
     name: str, address: str, token: str, told: Message
 ) -> tuple[socket.socket, BinaryIO]:
-    """A connection to `host:port` on which both sides have proved that they know the token, and its lines.
+    """Connect to `host:port`, where both sides prove that they know the token; return the connection and its lines.
 
     Args:
         told: what else to say of this process.
@@ -316,7 +326,7 @@ def connect_as(
 
 
 def _position_or_unknown() -> dict[str, Any]:
-    """Where the rank is. Its own objects are looked at, and may do whatever they like then: not at the lifeline's cost."""
+    """Return where the rank is; unknown if objects of the user's raise while they are looked at."""
     with suppress(Exception):
         return current_location()
     return unknown_location()

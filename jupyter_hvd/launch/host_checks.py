@@ -83,6 +83,7 @@ def check_hosts(
 
 
 def host_names(hosts: Sequence[str]) -> str:
+    """Return some hosts in words: `host a`, `hosts a, b`."""
     return f"{'hosts' if hosts[1:] else 'host'} {', '.join(hosts)}"
 
 
@@ -114,7 +115,7 @@ def ask_host(host: str, reach: Reach, asked: Sequence[Any]) -> Answer:
 
 
 def explain_silence(host: str, code: int, errors: str) -> str:
-    """Why a host has not answered, by what the command to it ended with."""
+    """Return why a host has not answered, by the exit code and the errors of the command to it."""
     said = (errors.strip().splitlines() or [f"it ends with code {code}"])[-1]
     if code == UNREACHABLE:
         return (
@@ -129,7 +130,7 @@ def explain_silence(host: str, code: int, errors: str) -> str:
 
 
 def find_differences(here: Mapping[str, Any], answer: Answer) -> list[str]:
-    """The differences between a host and this one, each with a remedy."""
+    """Return the differences between a host and this one, each with a remedy."""
     there = answer.said
     told = []
     if there["python"] != here["python"]:

@@ -14,12 +14,13 @@ GENERATED = ("<frozen ", "<decorator-gen-")
 
 @cache
 def is_library(file: str) -> bool:
-    """Whether a file of code is Python's own, or of a package that is installed."""
+    """Return whether a file of code is Python's own, or of an installed package, and so not the user's."""
     return file.startswith((*GENERATED, *library_folders()))
 
 
 @cache
 def library_folders() -> tuple[str, ...]:
+    """Return the folders of Python's library, of installed packages and of this package, each ending in a separator."""
     paths = sysconfig.get_paths()
     found = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     found |= {*site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parents[1])}

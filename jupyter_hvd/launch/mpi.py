@@ -35,7 +35,7 @@ HANDED_ON = (JOB_VARIABLE, TOKEN_VARIABLE, "PATH", "PYTHONPATH", "LD_LIBRARY_PAT
 
 
 def mpirun_launcher() -> Launcher:
-    """Hosts are reached as mpirun itself reaches them: in an allocation of Slurm by srun."""
+    """Return the launcher for mpirun; hosts are reached as mpirun itself reaches them, by srun in an allocation of Slurm."""
     return Launcher("srun" if "SLURM_JOB_ID" in os.environ else "ssh", by_mpi=True)
 
 
@@ -70,7 +70,9 @@ def require_horovod_for_mpi() -> None:
 
 
 def horovod_has(symbol: bytes) -> bool:
-    """Whether Horovod's library for TensorFlow names a symbol; it is read and not loaded, which would take TensorFlow."""
+    """Return whether Horovod's library for TensorFlow contains a symbol; the file is read and not loaded, which would take
+    TensorFlow.
+    """
     found = find_spec("horovod")
     folders = (found.submodule_search_locations or []) if found else []
     libraries = (path for folder in folders for path in Path(folder).glob("tensorflow/mpi_lib*.so"))
@@ -78,12 +80,13 @@ def horovod_has(symbol: bytes) -> bool:
 
 
 def _file_contains(file: Path, text: bytes) -> bool:
+    """Return whether a file contains some bytes."""
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as all_:
         return all_.find(text) >= 0
 
 
 def mpirun_version() -> str | None:
-    """The first line of `mpirun --version`; None where none runs."""
+    """Return the first line of `mpirun --version`; None if there is no mpirun."""
     if shutil.which("mpirun") is None:
         return None
     done = subprocess.run(
@@ -99,7 +102,7 @@ def mpirun_version() -> str | None:
 def mpirun_command(
     size: int, hosts: Sequence[Host], rank: Sequence[str], environment: Mapping[str, str]
 ) -> list[str]:
-    """The command that starts `rank` on some hosts, one after the other filled; it has names of variables, no values."""
+    """Return the command that starts `rank` on some hosts, one after the other filled; it has names of variables, no values."""
     return [
         *("mpirun", "--allow-run-as-root", "-np", str(size)),
         *("--host", ",".join(f"{host.name}:{host.slots}" for host in hosts)),
@@ -111,7 +114,7 @@ def mpirun_command(
 
 
 def mpirun_environment(own: Mapping[str, str], ranks: Mapping[str, str]) -> dict[str, str]:
-    """The environment of mpirun itself: what a launcher needs, and the user's settings of MPI."""
+    """Return the environment of mpirun itself: what a launcher needs, and the user's settings of MPI."""
     needed = {name: ranks[name] for name in ("PYTHONPATH", TOKEN_VARIABLE) if name in ranks}
     settings = {name: value for name, value in ranks.items() if SETTING.fullmatch(name)}
     return {**SETTINGS, **own, **needed, **settings}

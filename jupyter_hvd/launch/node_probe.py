@@ -26,7 +26,7 @@ PATIENCE = 5.0
 
 
 def describe_host(paths: list[str], ports: list[list[Any]]) -> dict[str, Any]:
-    """The versions here, which paths are not there, which addresses cannot be connected to and why, and the time."""
+    """Return the versions here, the paths that are missing, the addresses that cannot be connected to and why, and the time."""
     return {
         "now": time.time(),
         "python": ".".join(map(str, sys.version_info[:2])),
@@ -41,7 +41,7 @@ def describe_host(paths: list[str], ports: list[list[Any]]) -> dict[str, Any]:
 
 
 def installed_version(module: str, names: tuple[str, ...]) -> str | None:
-    """The version of a package; nothing is imported for it."""
+    """Return the version of a package without importing it; None if it is not installed."""
     for name in names:
         try:
             return version(name)
@@ -51,7 +51,7 @@ def installed_version(module: str, names: tuple[str, ...]) -> str | None:
 
 
 def explain_refusal(host: str, port: int) -> str:
-    """Why there is no way to a port, "" where there is one."""
+    """Return why there is no connection to a port; "" if there is one."""
     try:
         socket.create_connection((host, port), timeout=PATIENCE).close()
     except OSError as error:

@@ -22,7 +22,7 @@ Peer = tuple[str, int]
 
 
 def is_own(client: Peer, server: Peer) -> bool | None:
-    """Whether a connection comes from this user; None where it comes from another host.
+    """Return whether a connection comes from this user; None if it comes from another host.
 
     Where the system does not name the owner (other systems than Linux), this machine's connections count as this user's.
     """
@@ -32,7 +32,7 @@ def is_own(client: Peer, server: Peer) -> bool | None:
 
 
 def owner_of(client: Peer, server: Peer) -> int | None:
-    """The user id that a connection on this machine comes from; None where the system does not tell."""
+    """Return the user id that a connection on this machine comes from; None if the system does not tell."""
     try:
         return asked_owner(client, server)
     except OSError:
@@ -40,12 +40,12 @@ def owner_of(client: Peer, server: Peer) -> int | None:
 
 
 def asked_owner(client: Peer, server: Peer) -> int:
-    """The same, as Linux answers a question about one socket (man 7 sock_diag).
+    """Return the owner of a connection by Linux's interface for one socket (man 7 sock_diag).
 
     Ranks ask for one another some hundred times at a start, and to read the table of connections takes milliseconds.
 
     Raises:
-        OSError: it does not answer such questions.
+        OSError: the system has no such interface.
     """
     ends = [socket.inet_aton(peer[0]).ljust(16, b"\0") for peer in (client, server)]
     ports = struct.pack("!HH", client[1], server[1])
@@ -68,7 +68,7 @@ def asked_owner(client: Peer, server: Peer) -> int:
 
 
 def listed_owner(client: Peer, server: Peer) -> int | None:
-    """The same, from the table of all connections."""
+    """Return the owner of a connection by the table of all connections; None if it is not in there."""
     wanted = (table_entry(client), table_entry(server))
     try:
         rows = CONNECTIONS.read_text().splitlines()[1:]
@@ -82,6 +82,6 @@ def listed_owner(client: Peer, server: Peer) -> int | None:
 
 
 def table_entry(peer: Peer) -> str:
-    """An address as the table of connections writes it: in the machine's order of bytes, in hexadecimal."""
+    """Return an address as the table of connections writes it: in the machine's byte order, in hexadecimal."""
     (number,) = struct.unpack("=I", socket.inet_aton(peer[0]))
     return f"{number:08X}:{peer[1]:04X}"

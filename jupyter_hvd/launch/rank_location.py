@@ -33,18 +33,18 @@ own_files: dict[str, str] = {}
 
 
 def label_of(file: str) -> str | None:
-    """The label of a file of the user's program; None for other files. Cells on living ranks name themselves."""
+    """Return the label of a file of the user's program; None for other files. Cells on living ranks name themselves."""
     return file if file.startswith("<In[") else own_files.get(file)
 
 
 def current_location() -> dict[str, Any]:
-    """Where the main thread is, and when: in the user's code and at all.
+    """Return where the main thread is, and when: in the user's code and at all.
 
     Returns:
         "cell": label and line in the user's code, None outside of it. "inside": the innermost file.
-        "collective": the collective operation, with its name or the shape of what it is about, "" in none.
-        "doing": what the system makes it wait for, "" where nothing is known. "handling": an exception that
-        was caught and is being handled, "" where none is. "time": by this host's clock.
+        "collective": the collective operation, with its name or the shape of its argument, "" in none.
+        "doing": what the system makes it wait for, "" if nothing is known.
+        "handling": an exception that was caught and is being handled, "" if there is none. "time": by this host's clock.
     """
     main = threading.main_thread().ident or 0
     frame = sys._current_frames().get(main)
@@ -66,13 +66,13 @@ def current_location() -> dict[str, Any]:
 
 
 def unknown_location() -> dict[str, Any]:
-    """As `current_location`, where nothing can be found out."""
+    """Return what `current_location` would, if nothing can be found out."""
     texts = dict.fromkeys(("inside", "collective", "doing", "handling"), "")
     return {"cell": None, "time": time.monotonic(), **texts}
 
 
 def collective_of(frame: FrameType) -> str:
-    """`allreduce of loss` for a frame that is one of Horovod's collective operations, else ""."""
+    """Return `allreduce of loss` for a frame of one of Horovod's collective operations, else ""."""
     if f"{os.sep}horovod{os.sep}" not in frame.f_code.co_filename:
         return ""
     name = frame.f_code.co_name.removeprefix("_")
@@ -87,7 +87,7 @@ def collective_of(frame: FrameType) -> str:
 
 
 def handled_exception(thread: int) -> str:
-    """The exception that a thread has caught and is handling, as far as one line tells it."""
+    """Return the exception that a thread has caught and is handling, in one line; "" if there is none."""
     current: Any = sys._current_exceptions().get(thread)
     error = current[1] if isinstance(current, tuple) else current
     if not isinstance(error, BaseException):
@@ -98,7 +98,7 @@ def handled_exception(thread: int) -> str:
 
 
 def waits_for() -> str:
-    """The wait of the main thread, in words, as the system reports it; "" where it runs, or where this is unknown."""
+    """Return what the main thread waits for, in words, by the system's report; "" if it runs, or this is unknown."""
     if platform.machine() != "x86_64":
         return ""
     try:
@@ -121,7 +121,7 @@ def waits_for() -> str:
 
 
 def list_threads() -> Set[str]:
-    """This process's threads, as the system names them; none where it does not."""
+    """Return the ids of this process's threads, as the system names them; none if it does not."""
     try:
         return {entry.name for entry in Path("/proc/self/task").iterdir()}
     except OSError:
@@ -129,7 +129,7 @@ def list_threads() -> Set[str]:
 
 
 def cpu_seconds(threads: Set[str]) -> float:
-    """How long some threads of this process have computed."""
+    """Return how long some threads of this process have computed."""
     ticks = 0
     for thread in threads:
         with suppress(OSError):
@@ -139,7 +139,7 @@ def cpu_seconds(threads: Set[str]) -> float:
 
 
 def queued_seconds(threads: Set[str]) -> float:
-    """How long some threads of this process were ready to run and had no processor; 0 where the system does not say."""
+    """Return how long some threads of this process were ready to run and had no processor; 0 if the system does not say."""
     waited = 0
     for thread in threads:
         with suppress(OSError, ValueError, IndexError):

@@ -64,6 +64,7 @@ class PrivateFolder:
         os.register_at_fork(after_in_child=self._let_go)
 
     def _let_go(self) -> None:
+        """Close the copy of the pipe in a forked process, so that the reaper notices the end of the original."""
         pipe = self._reaper.stdin
         if os.getpid() != self._owner and pipe is not None and not pipe.closed:
             os.close(pipe.fileno())
@@ -78,7 +79,7 @@ class PrivateFolder:
 
 @contextmanager
 def private_folder(parent: Path | None = None) -> Iterator[PrivateFolder]:
-    """A private folder for a block, see `PrivateFolder`."""
+    """Make a private folder for a block, see `PrivateFolder`."""
     folder = PrivateFolder(parent)
     try:
         yield folder
@@ -87,7 +88,7 @@ def private_folder(parent: Path | None = None) -> Iterator[PrivateFolder]:
 
 
 def make_shared_folder(job: str, size: int) -> Path:
-    """A folder of the job's, in memory where there is room for twice so many bytes, for values on their way."""
+    """Make a folder of the job's for values on their way, in memory if there is room for twice so many bytes."""
     prefix = SHARED_FOLDER.format(job=job)
     try:
         roomy = shutil.disk_usage(MEMORY).free > 2 * size
@@ -97,7 +98,7 @@ def make_shared_folder(job: str, size: int) -> Path:
 
 
 def shared_folders(job: str) -> Iterator[Path]:
-    """The folders of a job that are this user's: anybody can give a folder such a name."""
+    """Yield the job's folders that are this user's: anybody can give a folder such a name."""
     for place in (MEMORY, Path(tempfile.gettempdir())):
         for folder in place.glob(SHARED_FOLDER.format(job=job) + "*"):
             if folder.lstat().st_uid == os.getuid():
@@ -105,6 +106,7 @@ def shared_folders(job: str) -> Iterator[Path]:
 
 
 def main(folder: str, job: str) -> None:
+    """Wait until the owner ends; if it did not end in order, end the job's processes and remove its folders."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     if sys.stdin.buffer.read() == DONE:

@@ -29,12 +29,13 @@ class Resources:
     more: tuple[str, ...] = ()
 
     def slurm_options(self) -> list[str]:
+        """Return the options of salloc or sbatch for these resources."""
         named = (("--time", self.time), ("--partition", self.partition))
         return [*(f"{name}={value}" for name, value in named if value), *self.more]
 
 
 def salloc_launcher(size: int, resources: Resources) -> Launcher:
-    """Outside an allocation: salloc asks for one, and waits in the queue."""
+    """Return the launcher for a job outside an allocation: salloc asks for one, and waits in the queue."""
     salloc = ("salloc", f"--ntasks={size}", "--job-name=jupyter-hvd", "--kill-command=TERM")
     return Launcher("srun", under=(*salloc, *resources.slurm_options()))
 
@@ -50,7 +51,7 @@ def require_slurm() -> None:
 
 
 def address_towards_nodes(partition: str | None) -> str:
-    """This machine's address as Slurm's nodes see it.
+    """Return this machine's address as Slurm's nodes see it.
 
     Raises:
         LaunchError: Slurm does not answer, has no such partition, or no node that can be reached.
@@ -71,6 +72,7 @@ def address_towards_nodes(partition: str | None) -> str:
 
 
 def _first_address(nodes: Sequence[str]) -> str:
+    """Return this machine's address towards the first node that can be reached."""
     refusal: Exception | None = None
     for node in nodes[:16]:
         try:

@@ -52,6 +52,7 @@ class TemporaryFiles:
         sys.addaudithook(self._hear_event)
 
     def _hear_event(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Note the path of a new temporary file, by Python's audit event."""
         if event in EVENTS:
             with suppress(Exception):  # it would be the program's
                 path = os.fsdecode(arguments[0])
@@ -60,6 +61,7 @@ class TemporaryFiles:
                     self._note_path(path)
 
     def _note_path(self, path: str) -> None:
+        """Add a path to the notes; now and then they are rewritten without files that are gone."""
         if self._owner != os.getpid():  # a fork, with files of its own
             self._owner, self._paths = os.getpid(), []
         self._paths.append(path)
@@ -71,16 +73,19 @@ class TemporaryFiles:
             self._write_notes([path], "ab")
 
     def _notes_file(self) -> Path | None:
+        """Return the file of this process's notes; None if there is no folder for notes."""
         name = f"{os.uname().nodename}-{self._owner}"
         return None if self._folder is None else self._folder / name
 
     def _write_notes(self, paths: Sequence[str], mode: str) -> None:
+        """Write paths to the notes, each ended by a zero byte."""
         notes = self._notes_file()
         if notes is not None:  # opened each time: programs close descriptors that they do not know
             with notes.open(mode) as file:
                 file.write(b"".join(os.fsencode(path) + b"\0" for path in paths))
 
     def _forget_notes(self) -> None:
+        """Remove the notes at the process's end in order; leftover bytecode goes, too."""
         if self._owner != os.getpid():
             return
         for path in self._paths:
@@ -90,13 +95,14 @@ class TemporaryFiles:
             notes.unlink(missing_ok=True)
 
     def _remove_files(self) -> None:
+        """Remove all noted files; called when the job's launcher has gone."""
         if self._owner == os.getpid():
             for path in self._paths:
                 remove_path(path)
 
 
 def is_left_to_user(frame: FrameType | None) -> bool:
-    """Whether the user's own code is to remove what this frame of `tempfile` makes."""
+    """Return whether the user's own code is to remove what this frame of `tempfile` makes."""
     while frame is not None and frame.f_code.co_filename == tempfile.__file__:
         if frame.f_code.co_name in REMOVING and frame.f_locals.get("delete", True):
             return False
@@ -105,13 +111,13 @@ def is_left_to_user(frame: FrameType | None) -> bool:
 
 
 def note_temporary_files() -> None:
-    """Note them from now on."""
+    """Note temporary files from now on, if the job has a folder for notes."""
     with suppress(FileNotFoundError):  # there is no folder for them
         TemporaryFiles(os.environ.get(NOTES_VARIABLE))
 
 
 def make_notes_folder(folder: Path) -> dict[str, str]:
-    """Make a place for the ranks' notes in a job's private folder; the variable that names it."""
+    """Make a folder for the ranks' notes in a job's private folder; return the variable that tells the ranks of it."""
     notes = folder / NOTES
     notes.mkdir(mode=0o700, exist_ok=True)
     return {NOTES_VARIABLE: str(notes)}
@@ -127,7 +133,7 @@ def remove_noted(folder: Path) -> None:
 
 
 def remove_path(path: str) -> None:
-    """Remove a file or folder."""
+    """Remove a file or folder, if it is there."""
     with suppress(OSError):
         if os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114
             shutil.rmtree(path, ignore_errors=True)
@@ -137,7 +143,7 @@ def remove_path(path: str) -> None:
 
 
 def remove_bytecode(path: str) -> None:
-    """Remove what Python has compiled a module to that is there no more; TensorFlow leaves it."""
+    """Remove the compiled file of a module that no longer exists; TensorFlow leaves such files."""
     if path.endswith(".py") and not os.path.exists(path):  # noqa: PTH110
         compiled = Path(cache_from_source(path))
         with suppress(OSError):

@@ -34,6 +34,7 @@ def answer_looks(kernel: Any, look: Look) -> None:
 
 
 def _answer_request(look: Look, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer to a panel's request: what was found about ranks, or why nothing was."""
     from .errors import DistributeError
 
     rank = asked.get("rank")

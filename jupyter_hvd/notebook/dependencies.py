@@ -138,6 +138,7 @@ class _Analysis:
         self.providers = cache(self._providing_cells)
 
     def find_binder(self, name: str, before: int) -> int | None:
+        """Return the last cell before one that binds a name; None if there is none."""
         bound = self.bound.get(name, [])
         place = bisect_left(bound, before)
         return bound[place - 1] if place else None
@@ -147,7 +148,9 @@ class _Analysis:
         return index in self.changed.get(name, ())
 
     def _changed_names(self, index: int) -> Set[str]:
-        """The names whose objects a cell changes, itself or by a function that it hands them to, or that knows of them."""
+        """Return the names whose objects a cell changes, itself or by a function that it passes them to, or that refers to
+        them.
+        """
         own = self.names[index]
         changed = {*own.changes}
         for called, place, handed in own.hands:
@@ -161,16 +164,16 @@ class _Analysis:
         return changed - (own.binds - own.uses)
 
     def touching_cells(self, name: str, since: int) -> Iterator[int]:
-        """The cells from one on, the last left out, that bind a name or change what it stands for."""
+        """Yield the cells from one on, the last left out, that bind a name or change what it stands for."""
         both = merge(self.bound.get(name, []), self.changed.get(name, []))
         return (index for index in both if since <= index < self.last)
 
     def _providing_cells(self, name: str, binder: int, before: int) -> tuple[int, ...]:
-        """The cell that has bound a name, and those that have changed it since."""
+        """Return the cell that has bound a name, and those that have changed its value since."""
         return (binder, *(i for i in self.changed.get(name, ()) if binder < i < before))
 
     def _needed_names(self, index: int) -> Mapping[str, int | None]:
-        """The names needed when a cell runs, functions that it may call included, each with its binder."""
+        """Return the names needed when a cell runs, also by functions that it may call, each with the cell that binds it."""
         own = self.names[index]
         todo = list(own.uses | (own.later - own.surely if index == self.last else frozenset()))
         found: dict[str, int | None] = {}
@@ -203,9 +206,9 @@ class _Analysis:
         )
 
     def way_to_ranks(self, name: str, index: int) -> Way:
-        """How a name comes to stand on the ranks for what it stood for when a cell ran.
+        """Return how the value that a name had when a cell ran comes to the ranks; None if it cannot.
 
-        The notebook's value is that where no cell has bound or changed it since, this one among them.
+        The notebook's present value is that one if no cell has bound or changed it since, this one among them.
         """
         binder = self.reach(index)[name]
         if self.is_given(name, index):
@@ -229,17 +232,19 @@ class _Analysis:
         return not self.is_own(index) and self.missing_name(index) is None
 
     def missing_name(self, index: int) -> str | None:
-        """A name that does not come to stand for what it stood for when a cell ran."""
+        """Return a name whose value when a cell ran cannot come to the ranks; None if there is none."""
         return next(
             (n for n in sorted(self.reach(index)) if self.way_to_ranks(n, index) is None), None
         )
 
     def star_imports(self, index: int) -> list[int]:
+        """Return the cells before one that import all names of a module, so that their names are unknown."""
         return [i for i in range(index) if self.names[i].star or self.cells[i].star]
 
     # What is needed
 
     def needed_cells(self, index: int) -> frozenset[int]:
+        """Return the cells that must have run on the ranks before a cell can."""
         if index in self._needed:
             return self._needed[index]
         self._needed[index] = (
@@ -274,13 +279,14 @@ class _Analysis:
         return self._needed[index]
 
     def plan_needs(self) -> Needs:
+        """Return which cells to run, which names to push and which to leave, for the last cell."""
         for index in self._reachable_cells():
             self.replays(
                 index
             )  # which asks the cells before it: in order, no chain of cells is too long
         needed = self.needed_cells(self.last)
         run = set(needed - self.sent)
-        while (more := self._stale_cells(run)) - run:
+        while (more := self._cells_to_rerun(run)) - run:
             run |= more
         own, reach = self.names[self.last], self.reach(self.last)
         changed = {*own.binds, *self.changes(self.last), *own.weighs}
@@ -293,13 +299,15 @@ class _Analysis:
             frozenset(self.push),
             frozenset(reach),
             frozenset(changed),
-            frozenset(filter(lambda name: self._is_held(name, needed), self._at_hand(needed))),
+            frozenset(
+                filter(lambda name: self._is_provided(name, needed), self._names_in_use(needed))
+            ),
             frozenset(name for name in self.given if self.is_given(name, self.last)),
             tuple((self.cells[i].number, self.lost[i]) for i in sorted(run & self.lost.keys())),
         )
 
     def _reachable_cells(self) -> list[int]:
-        """All cells that the last one may need, in order."""
+        """Return all cells that the last one may need, in order."""
         found, todo = {self.last}, [self.last]
         while todo:
             index = todo.pop()
@@ -310,23 +318,25 @@ class _Analysis:
                     todo += more
         return sorted(found - {self.last})
 
-    def _at_hand(self, needed: Collection[int]) -> set[str]:
-        """The names that a cell uses, and those that the cells before it have bound which it needs."""
+    def _names_in_use(self, needed: Collection[int]) -> set[str]:
+        """Return the names that the last cell uses, and those that the cells which it needs have bound."""
         bound = (self.names[i].binds - self.names[i].modules for i in (*needed, self.last))
         return {*self.reach(self.last)}.union(*bound)
 
-    def _is_held(self, name: str, needed: Collection[int]) -> bool:
+    def _is_provided(self, name: str, needed: Collection[int]) -> bool:
+        """Return whether all cells that provide a name's value are among the needed ones."""
         binder = self.find_binder(name, self.last + 1)
         return binder is None or {*self.providers(name, binder, self.last)} <= {*needed, self.last}
 
     def _cell_numbers(self, indices: Collection[int]) -> tuple[int, ...]:
+        """Return the numbers by which the user knows some cells."""
         return tuple(self.cells[i].number for i in sorted(indices))
 
-    def _stale_cells(self, run: Collection[int]) -> set[int]:
-        """Cells to run again, because a name on the ranks would stand for what other cells have made of it.
+    def _cells_to_rerun(self, run: Collection[int]) -> set[int]:
+        """Return the cells to run again, because a name on the ranks would have a value that other cells have made or changed.
 
-        What has only been changed since, not in this run, is left as it is where the cell does not change it further: lists,
-        say, to which trainings add, when a cell runs again whose functions know of them.
+        A value that cells outside this run have changed since is left as it is if the cell does not change it further: lists,
+        say, to which trainings add, when a cell runs again whose functions refer to them.
         """
         made: dict[str, tuple[int, ...]] = {}
         for index in self.on_ranks:

@@ -15,10 +15,11 @@ class DistributeError(Exception):
         )
 
     def _render_traceback_(self) -> list[str]:
+        """Return the lines that IPython shows as traceback."""
         return self.lines
 
 
 def named_error(name: str, message: str, lines: Sequence[str]) -> DistributeError:
-    """An error with the name of the one on the rank, as in a normal cell."""
+    """Return an error whose class has the name of the one on the rank, as in a normal cell."""
     kind: type[DistributeError] = type(name, (DistributeError,), {})
     return kind(message, lines)

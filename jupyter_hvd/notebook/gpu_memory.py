@@ -46,7 +46,7 @@ class KernelGpu:
 
 
 def kernel_gpus() -> list[KernelGpu]:
-    """The GPUs that TensorFlow in this process has opened."""
+    """Return the GPUs that TensorFlow in this process has opened."""
     if not tensorflow_runs():
         return []
     config = sys.modules["tensorflow"].config
@@ -61,7 +61,7 @@ def kernel_gpus() -> list[KernelGpu]:
 
 
 def kernel_warning(gpus: Sequence[KernelGpu], forced: str | None) -> str:
-    """What to tell the user where the kernel has taken the memory of GPUs; "" where it has not.
+    """Return a warning for the user if the kernel has taken the memory of GPUs; else "".
 
     Args:
         forced: the value of `TF_FORCE_GPU_ALLOW_GROWTH`.
@@ -90,7 +90,7 @@ class GpuUse:
 
 
 def parse_gpus(text: str) -> list[GpuUse]:
-    """The GPUs that `nvidia-smi` lists; those that do not tell their memory are left out."""
+    """Return the GPUs in the output of `nvidia-smi`, without those that do not tell their memory."""
     found = []
     for line in text.splitlines():
         fields = [field.strip() for field in line.split(",")]
@@ -100,7 +100,7 @@ def parse_gpus(text: str) -> list[GpuUse]:
 
 
 def query_gpus(*arguments: str) -> str:
-    """What `nvidia-smi` answers; "" where there is none, or it does not work."""
+    """Return the output of `nvidia-smi`; "" if there is none, or it does not work."""
     try:
         done = subprocess.run(  # noqa: S603 — a list of arguments, no shell
             [*QUERY, *arguments], capture_output=True, text=True, timeout=30, check=False

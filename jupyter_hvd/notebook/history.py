@@ -27,7 +27,7 @@ class History:
         return texts
 
     def cells_before(self, number: int) -> list[Cell]:
-        """The cells that ran without failing before a number, as they were then."""
+        """Return the cells that ran without failing before a number, as they were then."""
         return [
             Cell(each, masked(text), is_distributed(text), bool(ANY_NAME.search(text)))
             for each, text in enumerate(self.texts[:number])
@@ -35,13 +35,13 @@ class History:
         ]
 
     def number_of(self, body: str) -> int:
-        """The number of the cell that runs; IPython has it in its history, unless it was run silently."""
+        """Return the number of the cell that runs; IPython has it in its history, unless it was run silently."""
         last = len(self.texts) - 1
         return last if self.texts[last].rstrip().endswith(body.rstrip()) else last + 1
 
     @property
     def namespace(self) -> dict[str, Any]:
-        """What the notebook's names stand for, IPython's own names too."""
+        """The notebook's names and their values, with IPython's own."""
         namespace: dict[str, Any] = self.shell.user_ns
         return namespace
 
@@ -50,4 +50,5 @@ class History:
         return name in self.namespace and name not in self.shell.user_ns_hidden
 
     def user_names(self) -> list[str]:
+        """Return the names to which the user has given values, sorted."""
         return sorted(filter(self.has_value, self.namespace))

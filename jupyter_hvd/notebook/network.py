@@ -26,34 +26,35 @@ class Network:
     times: tuple[tuple[int, float], ...]
 
     def allreduce_seconds(self, size: float) -> float:
-        """The time of a ring allreduce: each rank sends 2·(N−1) messages of an N-th of the bytes."""
+        """Return the time of a ring allreduce of so many bytes: each rank sends 2·(N−1) messages of an N-th of them."""
         messages = 2 * (self.ranks - 1)
         return messages * (size / self.ranks / self.bandwidth + self.latency)
 
     def averaging_seconds(self, size: int) -> float:
-        """The time that averaging gradients of so many bytes adds to a step.
+        """Return the time that averaging gradients of so many bytes adds to a step.
 
-        All of a type are one message, which is sent when the last of them is there, in as many buffers as they
-        fill: nothing of it overlaps the backward pass.
+        All of a type are one message, which is sent when the last of them is there, in as many buffers as they fill: nothing
+        of it overlaps the backward pass.
         """
         buffers = ceil(size / FUSED)
         return buffers * self.allreduce_seconds(size / buffers) if buffers else 0.0
 
     def gathering_seconds(self, size: float) -> float:
-        """The time of a ring allgather of so many bytes in all: each rank sends N−1 messages of an N-th of them."""
+        """Return the time of a ring allgather of so many bytes in all: each rank sends N−1 messages of an N-th of them."""
         return (self.ranks - 1) * (size / self.ranks / self.bandwidth + self.latency)
 
     def sharing_seconds(self, size: int, outputs: int) -> float:
-        """The time that the messages of a step take with `--batch global`, which follow one another.
+        """Return the time that the messages of a step take with `--batch global`, which follow one another.
 
         Args:
-            size: bytes of the gradients. outputs: bytes of what the model returns for the whole batch.
+            size: bytes of the gradients.
+            outputs: bytes of what the model returns for the whole batch.
         """
         return self.averaging_seconds(size) + self.gathering_seconds(outputs)
 
 
 def fit_network(ranks: int, times: Sequence[tuple[int, float]]) -> Network:
-    """The figures by which a ring allreduce takes these times, each missed by as small a part as can be.
+    """Return the bandwidth and latency that explain these times of a ring allreduce best, by relative error.
 
     Raises:
         DistributeError: the times do not grow with the bytes.

@@ -48,7 +48,7 @@ class RankMessages:
             raise OSError(error.errno, f"{error.strerror}: {host}:{port}") from None
         address = socket.last_endpoint.decode().removeprefix("tcp://")
         self.variables = {MESSAGES_VARIABLE: address}
-        self._messages = Messages(socket, token, self._take)
+        self._messages = Messages(socket, token, self._handle_message)
 
     def call(self, rank: int, call: int, request: bytes, answered: Callable[[Any], None]) -> None:
         """Let a rank's main thread call a function, and label the output until then by the call's number.
@@ -64,16 +64,19 @@ class RankMessages:
         self._send_request(QUESTION, rank, request, answered, 0)
 
     def close(self) -> None:
+        """Stop receiving messages."""
         self._messages.stop()  # type: ignore[no-untyped-call]
 
     def _send_request(
         self, kind: str, rank: int, request: bytes, answered: Callable[[Any], None], call: int
     ) -> None:
+        """Send a request to a rank; `answered` is called with its answer."""
         header = {**self._messages.session.msg_header(kind), "call": call}
         self._asked[header["msg_id"]] = answered
         self._messages.send_data(kind, request, str(rank).encode(), header=header)
 
-    def _take(self, senders: Sequence[bytes], message: Mapping[str, Any]) -> None:
+    def _handle_message(self, senders: Sequence[bytes], message: Mapping[str, Any]) -> None:
+        """Handle a message of a rank: that it is ready, an answer, or output."""
         rank, kind, parent = int(senders[0]), message["msg_type"], message["parent_header"]
         if kind == READY:
             self.ready.add(rank)
@@ -84,7 +87,7 @@ class RankMessages:
 
 
 def _read_answer(message: Mapping[str, Any]) -> Any:
-    """The value that a rank has returned; a RemoteError where it has failed, or the value cannot be read here."""
+    """Return the value that a rank has returned; a RemoteError if it has failed, or the value cannot be read here."""
     try:
         return load(message)
     except Exception as error:

@@ -133,6 +133,7 @@ class RankProcesses:
         ).start()
 
     def _await_placement(self) -> None:
+        """Wait for the end of the placement's process, and kill it if that takes too long."""
         if self._placement is not None:
             with suppress(subprocess.TimeoutExpired):
                 self._placement.wait(PLACEMENT_END)
@@ -156,12 +157,13 @@ class RankProcesses:
         return self.batch is not None
 
     def _sharing_variables(self) -> Mapping[str, str]:
-        """The variables by which ranks share what cells compute."""
+        """Return the variables by which ranks share what cells compute; none unless that was asked for."""
         if self.batch is None:
             return {}
         return {BATCH_VARIABLE: self.batch, SEED_VARIABLE: str(secrets.randbelow(2**31))}
 
     def _read_reports(self, placement: subprocess.Popen[str]) -> None:
+        """Read the placement's reports until it ends."""
         assert placement.stdout is not None
         with suppress(ValueError, OSError):
             for line in placement.stdout:
@@ -170,6 +172,7 @@ class RankProcesses:
         self._events.put(None)
 
     def _read_report(self, line: str) -> None:
+        """Note a report of the placement: a rank's exit, the wait in a queue, or a line of output."""
         report = parse_report(line)
         if isinstance(report, Exit):
             self._exits.setdefault(report.rank, report.code)
@@ -222,7 +225,7 @@ class RankProcesses:
         return len(self._messages.ready) == self.size
 
     def describe_stage(self) -> str:
-        """How far the start is, in words."""
+        """Return how far the start is, in words."""
         if self._queued:
             return self._queued
         told = [self.rank_report(rank).get("stage") for rank in self._living_ranks()]
@@ -231,34 +234,36 @@ class RankProcesses:
         return STAGES[min(STAGES.index(stage or STAGES[0]) for stage in told)]
 
     def _log_tail(self) -> str:
+        """Return the last lines that the ranks have printed during the start."""
         lines = [line for line in self._log if line.strip()]
         return "\n".join(lines[-12:])
 
     # Who is there
 
     def rank_report(self, rank: int) -> Mapping[str, Any]:
-        """The process id and host that a rank has reported."""
+        """Return the process id and host that a rank has reported."""
         member = self._lifelines.members.get(f"rank {rank}") or self._lifelines.gone.get(
             f"rank {rank}"
         )
         return member.told if member else {}
 
     def find_lost(self, ranks: Collection[int] | None = None) -> tuple[int, str] | None:
-        """The rank that went first, of all or of some, and how, where one has gone."""
+        """Return the rank that went first, of all or of some, and how; None if all are there."""
         ranks = range(self.size) if ranks is None else ranks
         for name, member in list(self._lifelines.gone.items()):
             if name.startswith("rank ") and (rank := int(name.removeprefix("rank "))) in ranks:
                 if member.cut_off:
                     return rank, f"its host {member.told.get('host', '')} does not answer any more"
                 self._await_exit(rank)
-                return rank, self._how_ended(rank)
+                return rank, self._describe_end(rank)
         for rank in [rank for rank in self._exits if rank in ranks]:
-            return rank, self._how_ended(rank)
+            return rank, self._describe_end(rank)
         if self._stopped or self._has_ended():
             return 0, "the job was ended from outside"
         return None
 
-    def _how_ended(self, rank: int) -> str:
+    def _describe_end(self, rank: int) -> str:
+        """Return how a rank's process ended, in words."""
         code = self._exits.get(rank)
         if code is None:
             return "its process ended"
@@ -275,5 +280,6 @@ class RankProcesses:
         return self._placement is not None and self._placement.poll() is not None
 
     def _living_ranks(self) -> list[int]:
+        """Return the ranks that are connected and have not exited."""
         here = self._lifelines.members
         return [r for r in range(self.size) if f"rank {r}" in here and r not in self._exits]

@@ -31,7 +31,7 @@ class BoundedCalls:
         self._each, self._left = each, together
 
     def call(self, function: Callable[[], Any]) -> Any:
-        """What a function returns.
+        """Return what a function returns, within the time limits.
 
         Raises:
             UnansweredError: it takes too long, or others have.
@@ -58,6 +58,7 @@ class BoundedCalls:
 
 
 def _put_answer(function: Callable[[], Any], answer: SimpleQueue[tuple[bool, Any]]) -> None:
+    """Call a function, and put whether it returned, and its value or error, in a queue."""
     try:
         answer.put((True, function()))
     except Exception as error:

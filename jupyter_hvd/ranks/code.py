@@ -20,7 +20,7 @@ def is_code(value: Any) -> bool:
 
 
 def text_of_code(value: Any) -> str:
-    """A function with the names of its parameters, or a class with its name."""
+    """Return a function with the names of its parameters, or a class with its name, as text."""
     if isinstance(value, type):
         return f"class {value.__name__}"
     code = value.__code__
@@ -29,13 +29,13 @@ def text_of_code(value: Any) -> str:
 
 
 def packed_code(value: Any) -> SerializedValue:
-    """The code of a function or class as plain data; kind "none", as no process re-creates it from that."""
+    """Return the code of a function or class as plain data; kind "none", as no process re-creates it from that."""
     functions = _functions_of(value)
     return SerializedValue("none", {name: _parts_of(each) for name, each in functions.items()})
 
 
 def _functions_of(value: Any) -> Mapping[str, types.FunctionType]:
-    """A function, or the functions of a class."""
+    """Return a function, or the functions of a class, by name."""
     if isinstance(value, types.FunctionType):
         return {value.__name__: value}
     unwrapped = {
@@ -51,7 +51,7 @@ def _functions_of(value: Any) -> Mapping[str, types.FunctionType]:
 
 
 def _parts_of(function: types.FunctionType) -> Mapping[str, Any]:
-    """The instructions of a function and the plain values that it has been given."""
+    """Return what distinguishes a function: its instructions, and the plain values that it was given."""
     given = {
         "defaults": function.__defaults__ or (),
         "keywords": function.__kwdefaults__ or {},
@@ -65,6 +65,7 @@ def _parts_of(function: types.FunctionType) -> Mapping[str, Any]:
 
 
 def _source_of(function: types.FunctionType) -> str:
+    """Return the source of a function; "" if it is not known."""
     try:
         return inspect.getsource(function)
     except (OSError, TypeError):
@@ -72,7 +73,7 @@ def _source_of(function: types.FunctionType) -> str:
 
 
 def code_of(code: types.CodeType) -> tuple[Any, ...]:
-    """Instructions, names and constants, without the file and the lines that they come from."""
+    """Return instructions, names and constants of code, without its file and lines."""
     constants = [
         code_of(each) if isinstance(each, types.CodeType) else _constant_text(each)
         for each in code.co_consts
@@ -81,5 +82,5 @@ def code_of(code: types.CodeType) -> tuple[Any, ...]:
 
 
 def _constant_text(constant: Any) -> str:
-    """A constant in words; a set has no order that two processes share."""
+    """Return a constant as text that is equal in all processes; the order of a set is not."""
     return repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)

@@ -47,15 +47,13 @@ PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 def start_forkservers(
     folder: Path, job: str, modules: Sequence[str] = (), without_horovod: bool = False
 ) -> Iterator[Mapping[str, str]]:
-    """Servers for a block, and the variables by which processes find them; none where they cannot be.
+    """Start servers for a block, and give the variables by which processes find them; none if there can be no servers.
 
     Successive verifications, or several processes, share those that the environment already names.
 
     Args:
         folder: that only this user can enter; the sockets are there.
         job: the servers' own. Their children bear the name of the job that asks.
-        modules: what they import besides TensorFlow and Horovod; it must begin no thread.
-        without_horovod: the third server, too.
     """
     if sys.platform != "linux":  # elsewhere, system libraries do not bear to be forked
         yield {}
@@ -73,26 +71,28 @@ def start_forkservers(
 
 @contextmanager
 def separate_forkservers(modules: Sequence[str] = ()) -> Iterator[Mapping[str, str]]:
-    """Servers that bear no job's name: they stay when a job whose ranks they have forked is ended. See `start_forkservers`."""
+    """Start servers that bear no job's name: they stay when a job whose ranks they have forked is ended. See
+    `start_forkservers`.
+    """
     with private_folder() as folder, start_forkservers(folder.path, folder.job, modules) as found:
         yield found
 
 
 def _inherited_variables() -> Mapping[str, str]:
-    """The variables of servers that the environment names already."""
+    """Return the variables of servers that the environment names already."""
     found = _socket_folder(os.environ)
     return {} if found is None else {FORKS_VARIABLE: os.environ[FORKS_VARIABLE]}
 
 
 def _socket_folder(environment: Mapping[str, str]) -> Path | None:
-    """The folder that an environment names, unless it is of servers of another Python."""
+    """Return the folder of sockets that an environment names, unless the servers run another Python."""
     prefix, _, folder = environment.get(FORKS_VARIABLE, "").rpartition(":")
     return Path(folder) if prefix == sys.prefix else None
 
 
 @contextmanager
 def _start_server(folder: Path, job: str, order: Sequence[str]) -> Iterator[None]:
-    """A process that imports TensorFlow and then what is in `order`; at the name of a socket it leaves a server behind."""
+    """Start a process that imports TensorFlow and then what is in `order`; at the name of a socket it leaves a server behind."""
     named = [name for name in order if name in (*SOCKETS, WITHOUT_HOROVOD)]
     with ExitStack() as kept:
         listeners = {name: kept.enter_context(socket.socket(socket.AF_UNIX)) for name in named}
@@ -125,7 +125,7 @@ def _start_server(folder: Path, job: str, order: Sequence[str]) -> Iterator[None
 
 @contextmanager
 def _short_alias(folder: Path) -> Iterator[str]:
-    """Another name of a folder: that of a socket has room for a hundred bytes."""
+    """Give a shorter name of a folder for a block, as that of a socket has room for a hundred bytes only."""
     descriptor = os.open(folder, os.O_PATH)
     try:
         yield f"/proc/self/fd/{descriptor}"
@@ -149,7 +149,7 @@ class Fork:
         self._server, self.stdout, self.stderr = server, stdout, stderr
 
     def wait(self) -> int:
-        """Its exit code, as a shell has it, when it has ended."""
+        """Return the fork's exit code, as a shell has it, when it has ended."""
         told = b""
         with suppress(OSError):
             told = self._server.recv(NUMBER.size)
@@ -157,6 +157,7 @@ class Fork:
         return int(NUMBER.unpack(told)[0]) if told else 128 + signal.SIGKILL
 
     def send_signal(self, number: int) -> None:
+        """Have the server send a signal to the fork."""
         with suppress(OSError):
             self._server.send(bytes([number]))
 
@@ -169,10 +170,11 @@ def ask_fork(
     streams: Sequence[int] = (0, 1, 2),
     name: str = "",
 ) -> socket.socket | None:
-    """The server's connection for a fork that runs a module's `main` with these arguments; None where none can be had.
+    """Ask a server for a fork that runs a module's `main`; return the connection to the server, None if there is no fork.
 
     Args:
-        streams: its standard streams. name: of the server; that of the environment's rank by default.
+        streams: its standard streams.
+        name: of the server; that of the environment's rank by default.
     """
     folder = _socket_folder(environment)
     name = name or SOCKETS[environment.get("HOROVOD_RANK", "0") != "0"]
@@ -196,7 +198,7 @@ def ask_fork(
 def start_fork(
     module: str, arguments: Sequence[str], environment: Mapping[str, str], directory: str
 ) -> Fork | None:
-    """A fork that reads nothing and writes to pipes; None where none can be had."""
+    """Start a fork that reads nothing and writes to pipes; None if there can be none."""
     ends = [os.open(os.devnull, os.O_RDONLY), *os.pipe(), *os.pipe()]
     nothing, out, into_out, error, into_error = ends
     streams = (nothing, into_out, into_error)
@@ -207,7 +209,9 @@ def start_fork(
 
 
 def run_forked(module: str, arguments: Sequence[str], name: str = "") -> int | None:
-    """The exit code of a fork that takes this process's place; None where none can be had. See `ask_fork`."""
+    """Run a module in a fork that takes this process's place; return its exit code, None if there can be no fork. See
+    `ask_fork`.
+    """
     try:
         directory = os.getcwd()  # noqa: PTH109 — as it is named
     except OSError:  # it has been removed
@@ -231,7 +235,9 @@ class KeptForks:
         self._found: Mapping[str, str] = {}
 
     def server_variables(self) -> Mapping[str, str]:
-        """By which ranks find them; begun where there are none, or where they were begun in another environment."""
+        """Return the variables by which ranks find the servers; they are started if there are none, or the environment has
+        changed.
+        """
         if inherited := _inherited_variables():
             return inherited
         if not self._found or self._environment != os.environ:
@@ -247,6 +253,7 @@ class KeptForks:
 
 
 def main() -> None:
+    """Run a module in a fork if possible, else in this process."""
     given = sys.argv[1:]
     name = given.pop(0) if given[0] == WITHOUT_HOROVOD else ""
     module, *arguments = given

@@ -59,7 +59,7 @@ class ForkServer:
         self._watched.register(sys.stdin.fileno(), selectors.EVENT_READ)
 
     def serve_forks(self) -> Request | None:
-        """Returns in each child, with what it was forked for, and in the server at its end, with None."""
+        """Fork for each request; return the request in each child, and None in the server at its end."""
         while True:
             for key, _ in self._watched.select():
                 if key.fd not in self._watched.get_map():
@@ -73,6 +73,7 @@ class ForkServer:
                     return None
 
     def _answer_request(self) -> Request | None:
+        """Read a request and fork; return the request in the child."""
         asking, _ = self._listener.accept()
         try:
             asking.settimeout(PATIENCE)
@@ -104,6 +105,7 @@ class ForkServer:
         self._watched.close()
 
     def _attend_child(self, child: Child, asked: bool, descriptor: int) -> None:
+        """Send the signals that were asked for to a child, or its exit code to who asked for it."""
         if asked:
             numbers = b""
             with suppress(OSError):
@@ -125,9 +127,10 @@ class ForkServer:
 
 
 def read_request(asking: socket.socket) -> Request:
-    """
+    """Return a request for a fork.
+
     Raises:
-        OSError, ValueError, struct.error: it is none, or does not come to its end.
+        OSError, ValueError, struct.error: it is none, or incomplete.
     """
     length, streams, *_ = socket.recv_fds(asking, NUMBER.size, 3)
     text, missing = b"", NUMBER.unpack(length)[0]
@@ -173,6 +176,7 @@ def bear_name(job: str) -> None:
 
 
 def main() -> None:
+    """Import what is asked for, serve forks, and run each fork's module."""
     ending = Ending()
     *order, listener = sys.argv[1:]
     with pause_gc():

@@ -29,7 +29,7 @@ MADE_ANEW = PLAIN_MODULES | {"_codecs", "copyreg", "jupyter_hvd", "types"}
 
 
 def pack_linked(value: Any, known: Mapping[int, AccessPath], limit: int) -> SerializedValue:
-    """A value, with paths to what was there before it; "none" where it is made of anything else that does not travel.
+    """Return a value with paths in place of what was there before it; "none" if it contains anything else that cannot be sent.
 
     Args:
         known: paths to what was there, by its id.
@@ -49,10 +49,10 @@ def pack_linked(value: Any, known: Mapping[int, AccessPath], limit: int) -> Seri
 
 
 def unpack_linked(packed: SerializedValue, namespace: Mapping[str, Any]) -> Any:
-    """The value, with what the paths lead to here.
+    """Return the value, with the objects to which the paths lead here.
 
     Raises:
-        LookupError: one leads to nothing of its kind.
+        LookupError: a path leads to nothing of its kind.
     """
     if packed.kind != "linked":
         return unpack_value(packed, None)
@@ -69,10 +69,12 @@ class _Pickler(pickle.Pickler):
         self._known = known
 
     def persistent_id(self, value: Any) -> tuple[AccessPath, bool] | None:
+        """Return the path in place of a known object, and whether it has weights."""
         path = self._known.get(id(value))
         return None if path is None else (path, keras_kind(value) == "weights")
 
     def reducer_override(self, value: Any) -> Any:
+        """Return how an object is pickled: tensors as arrays; objects of the user's own classes are refused."""
         if keras_kind(value) in ("tensor", "history"):
             return unpack_value, (pack_value(value, None), None)
         named = isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType))
@@ -91,6 +93,7 @@ class _Unpickler(pickle.Unpickler):
         self._namespace = namespace
 
     def persistent_load(self, known: tuple[AccessPath, bool]) -> Any:
+        """Return the object to which a path leads."""
         path, has_weights = known
         value = path.follow_path(self._namespace)
         if value is None or (keras_kind(value) == "weights") != has_weights:

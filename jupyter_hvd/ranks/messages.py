@@ -65,6 +65,7 @@ class Messages(IOPubThread):
         self.session.send(self, kind, {}, parent, to, [data], header=header)
 
     def _receive(self, parts: list[bytes]) -> None:
+        """Handle a message, if it is signed with the job's token."""
         try:
             senders, rest = self.session.feed_identities(parts)
             message = self.session.deserialize(rest)
@@ -74,12 +75,12 @@ class Messages(IOPubThread):
 
 
 def derive_key(token: str, purpose: str) -> bytes:
-    """A key of 40 characters, in the encoding of ZeroMQ, that only holders of the token can compute."""
+    """Return a key of 40 characters, in the encoding of ZeroMQ, that only holders of the token can compute."""
     return z85.encode(hmac.digest(token.encode(), purpose.encode(), "sha256"))
 
 
 def open_socket(kind: int, token: str) -> Any:
-    """A socket that encrypts, at which only holders of the job's token can connect; one without limits on its queues."""
+    """Return a socket that encrypts, to which only holders of the job's token can connect; its queues have no limits."""
     socket: Any = zmq.Context.instance().socket(kind)
     socket.linger = 0
     socket.set_hwm(0)
@@ -94,9 +95,10 @@ def open_socket(kind: int, token: str) -> Any:
 
 
 def dump(value: Any) -> bytes:
+    """Return a value pickled."""
     return pickle.dumps(value, protocol=5)
 
 
 def load(message: Mapping[str, Any]) -> Any:
-    """The data of a message, which its signature says is of this job."""
+    """Return the data of a message, whose signature was checked."""
     return pickle.loads(message["buffers"][0])  # noqa: S301

@@ -66,7 +66,7 @@ class Reply:
 
 
 def describe_error(error: BaseException) -> RemoteError:
-    """An exception as data."""
+    """Return an exception as data: its type, its text and its frames."""
     text = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     frames = [Frame(f.filename, f.lineno or 0, f.name, f.line or "") for f in text.stack]
@@ -87,6 +87,7 @@ def describe_error(error: BaseException) -> RemoteError:
 
 
 def safe_text(error: BaseException) -> str:
+    """Return an exception's text, also if its `__str__` fails."""
     try:
         return str(error)
     except Exception as failure:

@@ -14,7 +14,7 @@ from .serialization import is_plain, keras_kind, rate_of
 
 
 def settings_of(value: Any, calls: BoundedCalls | None = None) -> Mapping[str, Any]:
-    """The learning rate of an optimizer, the settings of an object of Keras, the stages of a dataset; by names of attributes.
+    """Return the settings of an optimizer, another object of Keras, or a dataset, by names of attributes.
 
     Args:
         calls: for the user's own code; None to call none of it.
@@ -49,13 +49,14 @@ def is_dataset(value: Any) -> bool:
 
 
 def stages_of(dataset: Any) -> list[Mapping[str, Any]]:
-    """The stages of a dataset, the last one first: kind, parameters such as seeds, and data that it holds in memory."""
+    """Return the stages of a dataset, the last one first: kind, parameters such as seeds, and data that it holds in memory."""
     from ..runtime.sharing.dataset_stages import all_stages, kind_of
 
     return [{"kind": kind_of(each), **_parameters_of(each)} for each in all_stages(dataset)]
 
 
 def _parameters_of(stage: Any) -> Mapping[str, Any]:
+    """Return the parameters of a stage of a dataset, and the code of its function."""
     function = getattr(getattr(stage, "_map_func", None), "_func", None)
     code = getattr(function, "__code__", None)
     found = {
@@ -68,7 +69,7 @@ def _parameters_of(stage: Any) -> Mapping[str, Any]:
 
 
 def _as_numbers(value: Any) -> Any:
-    """A tensor as an array, and so those of a list."""
+    """Return a tensor as an array, and so those of a list."""
     if isinstance(value, list):
         return [_as_numbers(each) for each in value]
     if keras_kind(value) != "tensor" or not value.dtype.is_numpy_compatible:

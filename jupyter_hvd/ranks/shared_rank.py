@@ -19,7 +19,7 @@ PAUSE = 0.02
 
 
 def explain_failure(report: str) -> str:
-    """The user's report of a traceback: only the reason, where this package stopped the program."""
+    """Return the user's report of a traceback: only the reason, if this package stopped the program."""
     if MARK not in report:
         if "Mismatched" in report and "Horovod" in report:
             return "the ranks computed on data of different sizes: every rank must read the same batches"

@@ -59,21 +59,21 @@ class ShellLines:
     def system(self, command: str) -> None:
         """`!command`"""
         line = self._shell.var_expand(command, depth=1)
-        ended = self._in_order(line, lambda: self._run_line(line))
+        ended = self._run_rank_zero_first(line, lambda: self._run_line(line))
         self._shell.user_ns["_exit_code"] = ended.code
 
     def getoutput(self, command: str, split: bool = True, depth: int = 0) -> Any:
-        """`lines = !command`"""
+        """Run `lines = !command`; return the lines."""
         from IPython.utils.text import LSString, SList
 
         line = self._shell.var_expand(command, depth=depth + 1)
-        ended = self._in_order(
+        ended = self._run_rank_zero_first(
             line, lambda: Ended(str(self._getoutput(line, split=False, depth=depth + 1)))
         )
         return SList(ended.output.splitlines()) if split else LSString(ended.output)
 
     def run_cell_magic(self, name: str, line: str, cell: str) -> Any:
-        """`%%name line`, with the rest of the cell."""
+        """Run `%%name line` with the rest of the cell; if it starts a process, on rank 0 first."""
         if name not in PROCESS_MAGICS or any(option in line for option in BINDING):
             return self._run_cell_magic(name, line, cell)
         result: list[Any] = []
@@ -86,7 +86,7 @@ class ShellLines:
                 return Ended(error=f"{type(error).__name__}: {error}")
             return Ended()
 
-        ended = self._in_order(f"%%{name} {line}\n{cell}", run_command)
+        ended = self._run_rank_zero_first(f"%%{name} {line}\n{cell}", run_command)
         failed = bool(result) and isinstance(result[0], Exception)
         if ended.error:
             raise result[0] if failed else RuntimeError(f"on rank 0, {ended.error}")
@@ -112,8 +112,8 @@ class ShellLines:
                     sys.stdout.flush()
         return Ended("".join(said), process.returncode)
 
-    def _in_order(self, line: str, run: Callable[[], Ended]) -> Ended:
-        """How a line ended on rank 0; this rank has run it too, where it works in another folder."""
+    def _run_rank_zero_first(self, line: str, run: Callable[[], Ended]) -> Ended:
+        """Return how a line ended on rank 0; this rank has run it too, if it works in another folder."""
         answer, here = self._folder / f"line-{self._name_line(line)}.json", folder_id()
         if self._quiet:
             ended = self._wait_for_answer(answer)
@@ -128,12 +128,13 @@ class ShellLines:
         return ended
 
     def _wait_for_answer(self, answer: Path) -> Ended:
+        """Wait until rank 0 has written how a line ended, and return that."""
         while not answer.exists():
             time.sleep(PAUSE)
         return Ended(**json.loads(answer.read_text()))
 
     def _name_line(self, line: str) -> str:
-        """One name on all ranks that run the same line, for the same time in the same cell."""
+        """Return one name on all ranks that run the same line, for the same time in the same cell."""
         cell = self._shell.execution_count
         self._seen[cell, line] += 1
         parts = (cell, line, self._seen[cell, line])
@@ -141,6 +142,6 @@ class ShellLines:
 
 
 def folder_id() -> str:
-    """The working folder, by one name on all ranks of a machine that work in it."""
+    """Return an id of the working folder, the same on all ranks of a machine that work in it."""
     status = Path.cwd().stat()
     return f"{status.st_dev}-{status.st_ino}"

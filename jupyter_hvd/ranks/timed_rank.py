@@ -51,23 +51,25 @@ class Look:
 
 
 def find_optimizers() -> list[Any]:
-    """All optimizers of this process."""
+    """Return all optimizers of this process."""
     return [o for o in gc.get_objects() if hasattr(type(o), "apply_gradients")]
 
 
 def sample_progress(found: list[Any]) -> Look:
+    """Return the number of steps so far, with the clock and the processor time."""
     counts = [int(o.iterations.numpy()) for o in found if getattr(o, "built", True)]
     return Look(max(counts, default=0), time.perf_counter(), time.process_time())
 
 
 def trained_bytes(found: list[Any]) -> int:
-    """The bytes of what the optimizers train, as far as they say."""
+    """Return the bytes of the variables that the optimizers train, as far as they tell."""
     variables = [v for o in found for v in getattr(o, "_trainable_variables", ())]
     own = {id(v): v for v in variables}.values()
     return sum(int(v.numpy().nbytes) for v in own)
 
 
 def times_between(first: Look, last: Look, found: list[Any]) -> StepTimes:
+    """Return the times of the steps between two samples."""
     steps = last.steps - first.steps
     return StepTimes(
         steps,
@@ -88,10 +90,12 @@ class Watch:
         self._found: list[Any] = []
 
     def start(self) -> None:
+        """Begin to sample the progress of training in a thread."""
         atexit.register(self._write_times)
         threading.Thread(target=self._look_on, daemon=True).start()
 
     def _look_on(self) -> None:
+        """Sample the progress until enough steps were timed, then end the process."""
         while True:
             time.sleep(PAUSE)
             now = self._sample_progress()
@@ -108,6 +112,7 @@ class Watch:
                 os._exit(0)
 
     def _sample_progress(self) -> Look | None:
+        """Return a sample of the progress; None before Keras is imported, or while an optimizer is being made."""
         if not any(name in sys.modules for name in ("keras", "tf_keras")):
             return None
         try:

@@ -66,6 +66,7 @@ def _watch_optimizers() -> None:
 
 
 def _apply_noted(apply: Function, own: Any, given: Any, *args: Any, **kwargs: Any) -> Any:
+    """Have an optimizer apply gradients, and note the variables that it updates."""
     given = list(given)
     result = apply(own, given, *args, **kwargs)
     known = getattr(own, "_trainable_variables", ())  # of Keras 3; there is no public way
@@ -84,7 +85,7 @@ def _note_update(optimizer: Any, variables: Sequence[Any]) -> None:
 
 
 def _updated_variables() -> dict[str, Any]:
-    """The variables updated since the cell began, by names that are the same on all ranks."""
+    """Return the variables updated since the cell began, by names that are the same on all ranks."""
     return {
         f"{getattr(variable, 'path', variable.name)} ({trained.number}.{place})": variable
         for optimizer, trained in list(_trained.items())
@@ -94,15 +95,16 @@ def _updated_variables() -> dict[str, Any]:
 
 
 def _checksum_of(variable: Any) -> int:
+    """Return a checksum of a variable's value."""
     import numpy as np
 
     return zlib.crc32(np.asarray(variable.numpy()).tobytes())
 
 
 def training_digest() -> str:
-    """A digest of what was trained since `watch_cell`; '' where nothing was.
+    """Return a digest of what was trained since `watch_cell`; '' if nothing was.
 
-    It is equal on ranks that have trained the same; where it is not, `compare_trained` tells how they differ.
+    It is equal on ranks that have trained the same; if it is not, `compare_trained` tells how they differ.
     """
     import horovod.tensorflow as hvd
     import numpy as np
@@ -117,7 +119,7 @@ def training_digest() -> str:
 
 
 def compare_trained() -> str:
-    """The difference between ranks in the variables trained since `watch_cell`, or ''.
+    """Return the difference between ranks in the variables trained since `watch_cell`, or ''.
 
     All ranks must call it, and none may train meanwhile.
     """
@@ -138,7 +140,9 @@ def compare_trained() -> str:
 
 
 def _describe_difference(name: str, found: Sequence[dict[str, int]], variable: Any) -> str:
-    """How a variable differs from rank 0's, on the first rank on which it does more than rounding explains; '' where on none."""
+    """Return how a variable differs from rank 0's, on the first rank on which rounding does not explain it; '' if there is
+    none.
+    """
     import horovod.tensorflow as hvd
     import numpy as np
     import tensorflow as tf
@@ -163,7 +167,7 @@ def _describe_difference(name: str, found: Sequence[dict[str, int]], variable: A
 
 
 def join_ranks() -> int:
-    """Answer for this rank where others go on, until all have come here; the last rank that has.
+    """Answer for this rank while others go on, until all have come here; return the last rank that has.
 
     TensorFlow takes Horovod's operation for a constant and keeps its first answer, with which a second `hvd.join()` returns at
     once, while others train: a function of its own asks again.

@@ -15,7 +15,9 @@ from .serialization import SerializedValue, keras_kind, pack_value, set_weights,
 
 
 def pack_state(each: Reached, among: Sequence[Reached]) -> SerializedValue:
-    """What has weights or a state, with the paths to what an optimizer trains, as far as these are among what is reached."""
+    """Return an object with weights or a state as data, with the paths to what an optimizer trains, as far as these are in
+    `among`.
+    """
     found = pack_value(each.value)
     if not is_optimizer(each.value):
         return found
@@ -23,13 +25,12 @@ def pack_state(each: Reached, among: Sequence[Reached]) -> SerializedValue:
 
 
 def is_optimizer(value: Any) -> bool:
+    """Return whether a value is an optimizer."""
     return keras_kind(value) == "state" and hasattr(value, "apply_gradients")
 
 
 def trained_by(optimizer: Any, among: Sequence[Reached]) -> Sequence[Any]:
-    """The variables that an optimizer trains, in its order; of those of Keras 2, which keep their keys alone, as far as they are
-    among what is reached.
-    """
+    """Return the variables that an optimizer trains, in its order; for Keras 2, which keeps only their keys, those in `among`."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales losses
     places: Mapping[str, int] = getattr(optimizer, "_index_dict", {})
     if not places:
@@ -42,7 +43,7 @@ def trained_by(optimizer: Any, among: Sequence[Reached]) -> Sequence[Any]:
 def paths_to_variables(
     variables: Sequence[Any], among: Sequence[Reached]
 ) -> tuple[AccessPath, ...] | None:
-    """Paths that lead to variables, None where not all are reached."""
+    """Return paths that lead to variables; None if not all are reached."""
     known: dict[int, AccessPath] = {}
     for one in among:
         if keras_kind(one.value) == "weights":

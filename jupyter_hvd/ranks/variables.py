@@ -73,7 +73,7 @@ class Row(NamedTuple):
 
 
 def summarize_variables(names: Sequence[str], beside: bool = False) -> dict[str, VariableSummary]:
-    """Some of this rank's variables, or all of the user's and the state of the process, by how they are written.
+    """Return summaries of some of this rank's variables, or of all the user's and the state of the process, by their paths.
 
     Args:
         names: of variables, or of parts of them such as `trainer.net`; none for all.
@@ -93,7 +93,7 @@ def summarize_variables(names: Sequence[str], beside: bool = False) -> dict[str,
 
 
 def values_of_variables(names: Sequence[str], beside: bool = False) -> dict[str, SerializedValue]:
-    """The values of variables, by how they are written, as far as they can be sent; arguments as `summarize_variables`."""
+    """Return the values of variables by their paths, as far as they can be sent; arguments as for `summarize_variables`."""
     found = {
         str(row.path): pack_comparable(row.value)
         for row in list_variables(*_cell_namespaces(), names, None if beside else BoundedCalls())
@@ -104,6 +104,7 @@ def values_of_variables(names: Sequence[str], beside: bool = False) -> dict[str,
 
 
 def _cell_namespaces() -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the names of the rank's cells with their values, and the names that are IPython's own."""
     from IPython.core.getipython import get_ipython
 
     shell: Any = get_ipython()
@@ -116,7 +117,7 @@ def list_variables(
     names: Sequence[str],
     calls: BoundedCalls | None = None,
 ) -> Iterator[Row]:
-    """The variables to show, each object once, with the path that leads to it.
+    """Yield the variables to show, each object once, with the path that leads to it.
 
     Args:
         hidden: names that are not the user's.
@@ -147,8 +148,9 @@ def is_imported(value: Any) -> bool:
 def rows_of(
     path: AccessPath, namespace: Mapping[str, Any], calls: BoundedCalls | None
 ) -> Iterator[Row]:
-    """A variable, and what of it is compared by itself: what has weights or a state, what that was made with, and plain
-    attributes. Of code that cells have made all is in the background.
+    """Yield a variable, and those parts of it that are compared separately: weights or state, settings, and plain attributes.
+
+    Code that cells have made, with all of its parts, is in the background.
     """
     value = namespace[path.name]
     in_background = is_code(value)
@@ -170,12 +172,12 @@ def rows_of(
 
 
 def pack_comparable(value: Any) -> SerializedValue:
-    """A value to be compared entry by entry; "none" where that cannot be."""
+    """Return a value as data that is compared entry by entry; "none" if it cannot be."""
     return packed_code(value) if is_code(value) else pack_value(with_arrays(value), limit=None)
 
 
 def with_arrays(value: Any, depth: int = 0) -> Any:
-    """A container with arrays in the place of its tensors and variables; any other value as it is."""
+    """Return a container with arrays in place of its tensors and variables; any other value as it is."""
     if depth > MOST_DEPTH or type(value) not in CONTAINERS or is_plain(value):
         return array_of(value) if depth else value
     if isinstance(value, dict):
@@ -186,7 +188,7 @@ def with_arrays(value: Any, depth: int = 0) -> Any:
 
 
 def array_of(value: Any) -> Any:
-    """The numbers of a tensor or a variable, a list of its texts; any other value as it is."""
+    """Return the numbers of a tensor or a variable, or a list of its texts; any other value as it is."""
     is_variable = keras_kind(value) == "weights" and not hasattr(type(value), "weights")
     if not is_variable and keras_kind(value) != "tensor":
         return value
@@ -196,7 +198,7 @@ def array_of(value: Any) -> Any:
 
 
 def summarize_row(row: Row, calls: BoundedCalls | None) -> VariableSummary:
-    """A variable's summary; what a cell changes while it is read may be in any state."""
+    """Return a variable's summary; if reading fails, as a cell may change it meanwhile, the summary says so."""
     try:
         return summarize_value(row.value, calls, row.in_background)
     except Exception as error:
@@ -206,7 +208,7 @@ def summarize_row(row: Row, calls: BoundedCalls | None) -> VariableSummary:
 def summarize_value(
     value: Any, calls: BoundedCalls | None, in_background: bool = False
 ) -> VariableSummary:
-    """Say what a value is, and digest it if it can be compared.
+    """Return a value in words, and its digest if it can be compared.
 
     Args:
         calls: for the user's own code; None to call none of it, because the main thread may run a cell.
@@ -235,7 +237,7 @@ def summarize_value(
 
 
 def summarize_state(row: process_state.State, in_background: bool) -> VariableSummary:
-    """A part of the state of the process; of what may be a secret no value."""
+    """Return the summary of a part of the state of the process; the value of what may be a secret is not shown."""
     text = "set (its value is not shown)" if row.is_secret else row.text or text_of(row.value, None)
     sent = pack_value(row.value)
     return VariableSummary(
@@ -244,7 +246,7 @@ def summarize_state(row: process_state.State, in_background: bool) -> VariableSu
 
 
 def text_of(value: Any, calls: BoundedCalls | None) -> str:
-    """A value in one line of at most `MOST_CHARACTERS`.
+    """Return a value in one line of at most `MOST_CHARACTERS`.
 
     Args:
         calls: for a `repr` of the user's own; None to call none.
@@ -279,7 +281,7 @@ def text_of(value: Any, calls: BoundedCalls | None) -> str:
 
 
 def text_of_array(array: Any) -> str:
-    """An array's type, shape and first entries, and how many are not finite."""
+    """Return an array's type, shape and first entries, and how many are not finite, as text."""
     import numpy as np
 
     shape = f" {tuple(array.shape)}" if array.shape else ""
@@ -294,10 +296,12 @@ def text_of_array(array: Any) -> str:
 
 
 def plural_of(count: int, noun: str) -> str:
+    """Return a count with a noun, which gets an `s` unless the count is 1."""
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def shorten_text(text: str) -> str:
+    """Return a text cut to `MOST_CHARACTERS`."""
     return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 1] + "…"
 
 
@@ -310,6 +314,7 @@ class LibrariesOnlyRepr(reprlib.Repr):
     """Names the type of what may have a `repr` of the user's own, and does not call it."""
 
     def repr1(self, x: Any, level: int) -> str:
+        """Return the `repr` of known types, and the type's name for others."""
         known = type(x) in OF_PYTHON or (
             module_of(x) in PLAIN_MODULES | {"tensorflow", "keras"}
             and module_of(x) not in ("builtins", "collections")

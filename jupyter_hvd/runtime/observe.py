@@ -16,10 +16,10 @@ def listening(function: Function, listener: Listener) -> Function:
     """Wrap a function so that a listener answers its calls; name and module stay those of the function."""
 
     @functools.wraps(function)
-    def called(*args: Any, **options: Any) -> Any:
+    def call_listener(*args: Any, **options: Any) -> Any:
         return listener(function, *args, **options)
 
-    return called
+    return call_listener
 
 
 def observe(owner: Any, name: str, listener: Listener) -> None:
@@ -42,7 +42,7 @@ class Observation:
 
     @property
     def names(self) -> list[str]:
-        """The names of the observed functions, in the order in which they were added."""
+        """Return the names of the observed functions, in the order in which they were added."""
         return [name for _, name, _ in self._originals]
 
     def observe(self, owner: Any, name: str, listener: Listener) -> None:

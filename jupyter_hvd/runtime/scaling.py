@@ -78,6 +78,7 @@ class WarmUp:
         self.factor.assign(1.0 + grown * (self._size - 1))
 
     def end_epoch(self) -> None:
+        """Note that the present epoch is complete, so that the next one has the next rate."""
         self._completed = self._epoch + 1
 
 
@@ -197,10 +198,12 @@ class ScaledConfig(dict[str, Any]):
     factor = 1
 
     def copy(self) -> ScaledConfig:
+        """Return a copy that is also scaled when an optimizer is made from it."""
         return scaled_config(self, self.factor)
 
 
 def scaled_config(config: Mapping[str, Any], factor: int) -> ScaledConfig:
+    """Return an optimizer's configuration that remembers the factor by which its rate is multiplied."""
     found = ScaledConfig(config)
     found.factor = factor
     return found
@@ -283,13 +286,15 @@ def join_batches(batches: Any) -> Any:
 
 
 def _join_dataset(dataset: Any, size: int) -> Any:
+    """Return a dataset in which `size` batches at a time are one."""
     import tensorflow as tf
 
-    def joined(*windows: Any) -> Any:
+    def join_window(*windows: Any) -> Any:
+        """Return the rows of some batches as one batch."""
         rows = tf.data.Dataset.zip(windows if len(windows) > 1 else windows[0])
         return rows.unbatch().batch(tf.int64.max)
 
-    result = dataset.window(size).flat_map(joined)
+    result = dataset.window(size).flat_map(join_window)
     count = int(dataset.cardinality())
     if count != tf.data.UNKNOWN_CARDINALITY:
         known = count if count < 0 else -(-count // size)
@@ -320,6 +325,7 @@ def _join_sequence(sequence: Any, size: int) -> Any:
 
 
 def _join_iterator(batches: Iterator[Any], size: int) -> Iterator[Any]:
+    """Yield `size` batches at a time as one."""
     while group := list(itertools.islice(batches, size)):
         yield concatenate_batches(group)
 
@@ -338,7 +344,7 @@ class JoinedBatches:
 
 
 def concatenate_batches(parts: Sequence[Any]) -> Any:
-    """Concatenate batches: arrays, tensors or sparse matrices of rows, in tuples, lists and dictionaries."""
+    """Return batches as one: arrays, tensors or sparse matrices of rows, in tuples, lists and dictionaries."""
     import numpy as np
     import tensorflow as tf
 

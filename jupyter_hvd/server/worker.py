@@ -74,11 +74,12 @@ def failure_answer(message: str) -> bytes:
 
 def answer_rules(_: dict[str, Any]) -> list[dict[str, str]]:
     """Answer `GET rules`."""
-    from ..convert.documentation import rule_page
+    from ..convert.documentation import format_rule_page
     from ..convert.rules import RULES
 
     return [
-        {"code": r.code, "name": r.name, "why": r.rationale, "page": rule_page(r)} for r in RULES
+        {"code": r.code, "name": r.name, "why": r.rationale, "page": format_rule_page(r)}
+        for r in RULES
     ]
 
 
@@ -90,8 +91,8 @@ def answer_convert(request: dict[str, Any], root: Path) -> dict[str, Any]:
     """
     from ..convert import NotPythonError, OptionError, Options
     from ..convert.documents import Notebook, check_size
-    from ..convert.model_parameters import model_sizes
-    from ..convert.training_numbers import training_numbers
+    from ..convert.model_parameters import list_model_sizes
+    from ..convert.training_numbers import read_training_numbers
     from ..files import UnusableInputError
 
     check_keys(request, {"notebook", "options", "path"})
@@ -115,8 +116,8 @@ def answer_convert(request: dict[str, Any], root: Path) -> dict[str, Any]:
         "output": None,
         "notebook": converted.notebook,
         "batch": options.batch,
-        "models": model_sizes(sources),
-        "training": training_numbers(notebook.sources),
+        "models": list_model_sizes(sources),
+        "training": read_training_numbers(notebook.sources),
     }
 
 

@@ -106,6 +106,7 @@ class JoinedCells:
         )
 
     def _join_sources(self, sources: Iterable[str]) -> str:
+        """Return cells joined to one text, each after its header and ended by a newline; a script as it is."""
         if self.labels is None:
             return "".join(sources)
         return "".join(h + s + "\n" for h, s in zip(self.headers, sources, strict=True))
@@ -136,6 +137,7 @@ class JoinedCells:
 
     @cached_property
     def _line_starts(self) -> list[int]:
+        """The offsets at which the lines of the joined text begin."""
         return [0, *(match.end() for match in NEWLINE.finditer(self.text))]
 
     def split_edits(self, edits: Iterable[Edit]) -> list[list[Edit]]:

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-from .calls import Call, PreviousCalls, compiled, is_distinguished_by_entries
+from .calls import Call, PreviousCalls, compile_instance, is_distinguished_by_entries
 from .cost.formula import Formula, cost_formula
 from .cost.model import Cost
 from .debugging import run_in_python
@@ -317,7 +317,7 @@ class CalledFunction(ABC):
     @property
     def compiled(self) -> int:
         """The number of size combinations for which it is compiled, at the types of the last call."""
-        return compiled.count(self.instance)
+        return compile_instance.count(self.instance)
 
     @property
     def program(self) -> Lambda:

@@ -61,7 +61,7 @@ class Call(NamedTuple):
         prepare = (
             _sharded(self.instance, at, along)
             if along
-            else compiled(self.instance, at, self.constants)
+            else compile_instance(self.instance, at, self.constants)
         )
         return prepare(tuple(self.arguments.values()))
 
@@ -92,18 +92,18 @@ class Call(NamedTuple):
     @deep_recursion()
     def tune(self, *options: Any) -> Tuning:
         """Find the fastest kernel."""
-        from .jax.backend import kernel, tuned
+        from .jax.backend import kernel, tune_call
 
         made = kernel(self.instance, self.sizes, self.constants)
-        return tuned(made, tuple(self.arguments.values()), *options)
+        return tune_call(made, tuple(self.arguments.values()), *options)
 
     @deep_recursion()
     def plan(self) -> Plan:
         """Return the plan of the kernel."""
-        from .jax.backend import kernel, planned
+        from .jax.backend import kernel, plan_call
 
         made = kernel(self.instance, self.sizes, self.constants)
-        return planned(made, tuple(self.arguments.values()))
+        return plan_call(made, tuple(self.arguments.values()))
 
 
 class CachedCall(NamedTuple):
@@ -202,11 +202,11 @@ class PreviousCalls:
         names: tuple[str, ...],
     ) -> None:
         """Store a call, if a change of its arguments can be detected. `names` are the names of the arguments."""
-        from .jax.arguments import lasting
+        from .jax.arguments import cache_key
 
-        self._lasting = lasting
+        self._lasting = cache_key
         others, entries = _split_off_entries(arguments)
-        what, relations = lasting(others)
+        what, relations = cache_key(others)
         if what is None:
             return
         if len(self._known) >= MANY:
@@ -237,18 +237,18 @@ def check(instance: Instance, arguments: Arguments, sizes: Sizes) -> None:
 
 
 @Memo
-def compiled(instance: Instance, sizes: Key, constants: Constants) -> Prepare:
+def compile_instance(instance: Instance, sizes: Key, constants: Constants) -> Prepare:
     """Return the compiled functions at given sizes."""
-    from .jax.backend import compiled
+    from .jax.backend import compile_instance
 
-    return compiled(instance, dict(sizes), constants)
+    return compile_instance(instance, dict(sizes), constants)
 
 
 @Memo
 def _sharded(instance: Instance, sizes: Key, along: Along) -> Prepare:
-    from .jax.backend import sharded
+    from .jax.backend import compile_sharded
 
-    return sharded(instance, dict(sizes), along)
+    return compile_sharded(instance, dict(sizes), along)
 
 
 @Memo

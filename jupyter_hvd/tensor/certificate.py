@@ -250,7 +250,7 @@ def certify_jacobian(
     jacobian: SparseDerivative, sizes: Mapping[str, int] | None, given: Mapping[str, Any]
 ) -> JacobianCertificate:
     """See `SparseJacobian.certify`."""
-    from .jax.timing import median
+    from .jax.timing import median_seconds
 
     function = jacobian.base
     start, growing, given = _choose_start(function, repr(jacobian.wrt), sizes, given)
@@ -261,7 +261,7 @@ def certify_jacobian(
         outside = dict(function.instance.checked.outside)
         own = {x: value for x, value in arguments.items() if x not in outside}
         cost = jacobian.cost(**own)
-        seconds = median(partial(jacobian.values, **own), CALLS)
+        seconds = median_seconds(partial(jacobian.values, **own), CALLS)
         return JacobianPoint(at, cost, function.cost(**own).total, seconds)
 
     points = measure_doubled(
@@ -327,7 +327,7 @@ def _measure_point(
     given: Mapping[str, Any],
 ) -> Point:
     """Measure a function, and its value and gradient, at some sizes."""
-    from .jax.timing import median
+    from .jax.timing import median_seconds
 
     instances = [function.instance for function in functions]
     arguments = _arguments(instances[0], sizes, given)
@@ -343,16 +343,16 @@ def _measure_point(
     ends = [interface_size(instance.function, sizes) for instance in instances]
     outside = dict(instances[0].checked.outside)
     own = {x: value for x, value in arguments.items() if x not in outside}
-    seconds = [median(partial(function, **own), CALLS) for function in functions]
+    seconds = [median_seconds(partial(function, **own), CALLS) for function in functions]
     return Point(sizes, value, gradient, value + ends[0], gradient + ends[1], *seconds)
 
 
 def _kernel(
     both: Differentiable, instance: Instance, sizes: Mapping[str, int], given: Mapping[str, Any]
 ) -> Kernel:
-    from .jax.profile import whole
+    from .jax.profile import measure_call
 
-    bytes_, flops = whole(both.instance, sizes, _arguments(instance, sizes, given))
+    bytes_, flops = measure_call(both.instance, sizes, _arguments(instance, sizes, given))
     return Kernel(bytes_, flops)
 
 

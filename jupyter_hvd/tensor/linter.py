@@ -220,7 +220,7 @@ def _measure_size(
     import jax
 
     from .jax.memory import free_bytes, needed_bytes
-    from .jax.timing import median
+    from .jax.timing import median_seconds
 
     def value(*moved: Any) -> Any:
         return function(*_replace_arguments(arguments, places, moved))
@@ -233,7 +233,7 @@ def _measure_size(
         bytes_.append(needed_bytes(compiled))
         if bytes_[-1] > free_bytes() // 2:
             return None
-        seconds.append(median(partial(compiled, *moved), CALLS))
+        seconds.append(median_seconds(partial(compiled, *moved), CALLS))
     found = MeasuredSize(size, seconds[0], seconds[1], bytes_[0], bytes_[1])
     return found, _list_gradient_arrays(function, value, both, moved)
 

@@ -169,12 +169,12 @@ def check_room(call: Call, entries: int, smaller: Callable[[int], str]) -> None:
     Args:
         smaller: says what to write instead, given the available bytes.
     """
-    from .jax.entries import floating, free_bytes
+    from .jax.entries import choose_precision, free_bytes
 
     room = free_bytes()
     if entries * LARGEST_NUMBER <= room:
         return
-    needed = entries * floating(call.instance.parameters, call.arguments)[1].itemsize
+    needed = entries * choose_precision(call.instance.parameters, call.arguments)[1].itemsize
     if needed > room:
         message = f"the dense Jacobian takes {in_bytes(needed)}, and {in_bytes(room)} are available"
         raise TensorError(message, smaller(room))
@@ -277,7 +277,7 @@ class SparseJacobian:
         return found
 
     def _made(self, call: Call, data: Mapping[str, RelationData]) -> _Prepared:
-        from .jax.entries import free_bytes, on_device
+        from .jax.entries import free_bytes, move_to_device
 
         linear, found = self._linear(call.instance), self._sparsity(call.instance)
         shape = box_count(found.rows, call.sizes), box_count(found.columns, call.sizes)
@@ -333,32 +333,32 @@ class SparseJacobian:
         if written is not None:
             of = {number[x]: written.of[x] for x in values.names}
             plan, arrays = batch_plan(steps, arrays, points, of.__getitem__, of, written.cells)
-            return _Prepared(pattern, plan, on_device(arrays), inputs=written.inputs)
+            return _Prepared(pattern, plan, move_to_device(arrays), inputs=written.inputs)
         places, sizes = _places(values, linear.statements, made, call.sizes)
         shapes = _shapes(values, linear, call.sizes, sizes)
         plan, arrays = batch_plan(steps, arrays, points, shapes.__getitem__, aligned=aligned)
         places |= {x: d.array for x, d in data.items() if not isinstance(d.type, TupleSet)}
-        at = dict(zip(places, on_device([*places.values()]), strict=True))
-        return _Prepared(pattern, plan, on_device(arrays), at, sizes)
+        at = dict(zip(places, move_to_device([*places.values()]), strict=True))
+        return _Prepared(pattern, plan, move_to_device(arrays), at, sizes)
 
     def _computed(self, call: Call, prepared: _Prepared, args: Any, kwargs: Any) -> Any:
-        from .jax.entries import Values, evaluated, floating, inputs
+        from .jax.entries import EntryValues, choose_precision, evaluate_entries, select_arrays
 
         pattern = prepared.pattern
         if not prepared.plan:
             whole = self.dense(*args, **kwargs).reshape(pattern.shape)
             return whole[pattern.rows, pattern.columns]
         values = self._values(call.instance)
-        double, dtype = floating(call.instance.parameters, call.arguments)
-        found = Values(())
+        double, dtype = choose_precision(call.instance.parameters, call.arguments)
+        found = EntryValues(())
         if prepared.inputs is not None:
-            found = Values(
-                inputs(call.instance.parameters, call.arguments, prepared.inputs, double)
+            found = EntryValues(
+                select_arrays(call.instance.parameters, call.arguments, prepared.inputs, double)
             )
         elif values.instance is not None:
             run, given = _prepare_values(values.instance, call, prepared, (double, dtype))
-            found = Values(given, run, values.count, values.passed_on)
-        return evaluated(prepared.plan, prepared.arrays, found, dtype, double)
+            found = EntryValues(given, run, values.count, values.passed_on)
+        return evaluate_entries(prepared.plan, prepared.arrays, found, dtype, double)
 
 
 def _prepare_values(
@@ -575,9 +575,9 @@ def convert_format(pattern: Pattern, values: Any, format: SparseFormat) -> Any: 
     if format == "coo":
         return Coordinates(pattern.rows, pattern.columns, values)
     if format == "bcoo":
-        from .jax.entries import bcoo
+        from .jax.entries import make_bcoo
 
-        return bcoo(pattern.rows, pattern.columns, values, pattern.shape)
+        return make_bcoo(pattern.rows, pattern.columns, values, pattern.shape)
     from scipy import sparse  # type: ignore[import-untyped]
 
     if is_abstract(values):

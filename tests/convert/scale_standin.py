@@ -18,7 +18,12 @@ import libcst as cst
 from jupyter_hvd.analysis.module import Module
 from jupyter_hvd.analysis.scale_edits import edit_around
 from jupyter_hvd.analysis.scale_exponents import ScaleAnalysis
-from jupyter_hvd.analysis.scale_signatures import Edited, EntryPoint, Signature, signature
+from jupyter_hvd.analysis.scale_signatures import (
+    EditedExponents,
+    EntryPoint,
+    Signature,
+    parse_signature,
+)
 from jupyter_hvd.analysis.values import ValueAnalysis
 from jupyter_hvd.convert.tensorflow.library import TensorFlowLibrary
 
@@ -43,7 +48,7 @@ class StandInScale:
 
     def called(self, values: ValueAnalysis, call: cst.Call) -> Signature | None:
         text = _FUNCTIONS.get(values.qualified(call.func))
-        return signature(text) if text is not None else None
+        return parse_signature(text) if text is not None else None
 
     def attribute(self, values: ValueAnalysis, node: cst.Attribute) -> Signature | None:
         return None
@@ -79,8 +84,8 @@ class StandInScale:
         trained = [c for c in calls if values.qualified(c.func) == "standin.train"]
         return {call: Fraction(-1) for call in trained}
 
-    def edited(self, values: ValueAnalysis) -> Mapping[cst.BaseExpression, Edited]:
-        return {size: Edited(value=1) for size in batch_sizes(values)}
+    def edited(self, values: ValueAnalysis) -> Mapping[cst.BaseExpression, EditedExponents]:
+        return {size: EditedExponents(value=1) for size in batch_sizes(values)}
 
     def step_sites(self, values: ValueAnalysis) -> Collection[cst.Call]:
         return {site for step in self.steps(values) for site in values.calls.leading_to(step)}

@@ -12,7 +12,7 @@ import pytest
 from jupyter_hvd import convert_source
 from jupyter_hvd.convert import engine
 from jupyter_hvd.convert import rules as rules
-from jupyter_hvd.convert.documentation import rule_page
+from jupyter_hvd.convert.documentation import format_rule_page
 from jupyter_hvd.convert.rules import BY_CODE, RULES
 from jupyter_hvd.convert.rules.context import Rule
 from jupyter_hvd.source.edits import apply_edits
@@ -41,8 +41,8 @@ def test_its_example(rule: Rule) -> None:
 
 
 def test_its_page(rule: Rule) -> None:
-    assert "an error may occur on one rank only" in rule_page(rule)
-    assert "+    logging.info('trained')" in rule_page(rule)
+    assert "an error may occur on one rank only" in format_rule_page(rule)
+    assert "+    logging.info('trained')" in format_rule_page(rule)
 
 
 def test_rules_do_not_import_one_another() -> None:

@@ -10,7 +10,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_hvd import convert_notebook, convert_source
 from jupyter_hvd.convert.documents import Notebook
-from jupyter_hvd.convert.model_parameters import model_sizes
+from jupyter_hvd.convert.model_parameters import list_model_sizes
 from jupyter_hvd.files import UnusableInputError
 from jupyter_hvd.jobs.program import script_of
 from jupyter_hvd.notebook.cell_names import names_of
@@ -95,7 +95,7 @@ def test_everything_that_parses_gives_an_answer(source: str, tmp_path: Path) -> 
     cells = ["import tensorflow as tf", f"a = 1\n\nx = {source}", TRAINING]
     notebook = new_notebook(cells=[*map(new_code_cell, cells)])
     conversion = convert_notebook(notebook)
-    model_sizes(cells)
+    list_model_sizes(cells)
     names_of(cells[1])
     body = json.dumps({"notebook": notebook}).encode()
     status, answered = answer_request(partial(answer_convert, root=tmp_path), body)
@@ -122,8 +122,10 @@ def test_what_is_nested_too_deeply_is_refused_with_its_place() -> None:
 def test_sizes_of_models_stay_small_numbers() -> None:
     squares = "a = 3\n" + "a = a * a\n" * 60
     layer = "tf.keras.layers.Dense(a, input_shape=(2,))"
-    assert model_sizes([f"{squares}m = tf.keras.Sequential([{layer}])"]) == []
-    assert model_sizes([f"a = 3 * 4\nm = tf.keras.Sequential([{layer}])"])[0]["parameters"] == 36
+    assert list_model_sizes([f"{squares}m = tf.keras.Sequential([{layer}])"]) == []
+    assert (
+        list_model_sizes([f"a = 3 * 4\nm = tf.keras.Sequential([{layer}])"])[0]["parameters"] == 36
+    )
 
 
 def test_many_functions_that_call_two_others_each() -> None:

@@ -38,7 +38,7 @@ def passed(decorator: str, parameters: str, call: str) -> set[str]:
     module = Module(source)
     values = ValueAnalysis(module, TensorFlowLibrary())
     params = values.index.functions[0].params.params
-    return {module.text(node) for node in values.flow.passed(params[-1])}
+    return {module.text(node) for node in values.flow.find_arguments(params[-1])}
 
 
 def test_static_methods_have_no_self() -> None:

@@ -10,8 +10,8 @@ from jupyter_hvd.convert.tensorflow.tf_api import (
     CALLBACKS,
     OPTIMIZERS,
     SCHEDULES,
+    find_optimizer,
     makes_model,
-    optimizer,
 )
 
 
@@ -86,4 +86,4 @@ def test_every_application_is_known() -> None:
     ],
 )
 def test_spellings(name: str) -> None:
-    assert optimizer(name) is OPTIMIZERS["adam"]
+    assert find_optimizer(name) is OPTIMIZERS["adam"]

@@ -119,14 +119,14 @@ def test_an_operator_that_is_not_known(
 ) -> None:
     source = OPERATORS[operator]
     right = convert_source(source)
-    known = Operators.of_operation
+    known = Operators.scale_operation
 
-    def of_operation(self: Operators, node: cst.BinaryOperation) -> Scale:
+    def scale_operation(self: Operators, node: cst.BinaryOperation) -> Scale:
         if isinstance(node.operator, operator):
-            return Scale(self._walk.unseen(node, node.left, node.right))
+            return Scale(self._walk.scale_opaque_operator(node, node.left, node.right))
         return known(self, node)
 
-    monkeypatch.setattr(Operators, "of_operation", of_operation)
+    monkeypatch.setattr(Operators, "scale_operation", scale_operation)
     assert not is_silent(source, right)
 
 
@@ -144,12 +144,12 @@ RECURRENCES = {
 def test_a_recurrence_that_is_not_known(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     source = RECURRENCES[name]
     right = convert_source(source)
-    made_of, of = Recurrences.made_of, Recurrences.of
+    of_value, of = Recurrences.of_value, Recurrences.of
 
     def forget(found: Recurrence | None) -> Recurrence | None:
         return found if found is None or found.operator not in name else None
 
-    monkeypatch.setattr(Recurrences, "made_of", lambda *given: forget(made_of(*given)))
+    monkeypatch.setattr(Recurrences, "of_value", lambda *given: forget(of_value(*given)))
     monkeypatch.setattr(Recurrences, "of", lambda *given: forget(of(*given)))
     assert not is_silent(source, right)
 

@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_hvd.convert.decisions import DECISIONS, decision_of
 from jupyter_hvd.convert.rules import RULES
-from jupyter_hvd.convert.training_numbers import training_cells, training_numbers
+from jupyter_hvd.convert.training_numbers import find_training_cells, read_training_numbers
 
 ROOT = Path(__file__).parents[2]
 IMPORTS = "import tensorflow as tf\n"
@@ -60,7 +60,7 @@ def test_decisions_of_rules(code, decision):
     ],
 )
 def test_numbers_of_a_training(source, numbers):
-    found = training_numbers({0: IMPORTS + source})
+    found = read_training_numbers({0: IMPORTS + source})
     assert (found["batch"], found["rate"], found["epochs"], found["rows_of"]) == numbers
 
 
@@ -80,4 +80,4 @@ def test_numbers_of_a_training(source, numbers):
     ],
 )
 def test_cells_that_train_when_they_run(cells, training):
-    assert training_cells(dict(enumerate(cells))) == training
+    assert find_training_cells(dict(enumerate(cells))) == training

@@ -9,7 +9,12 @@ import pytest
 
 from jupyter_hvd import convert_source
 from jupyter_hvd.convert import Options
-from jupyter_hvd.convert.documentation import HEADINGS, all_pages, parse_sections, rule_page
+from jupyter_hvd.convert.documentation import (
+    HEADINGS,
+    format_rule_page,
+    format_rules_page,
+    parse_sections,
+)
 from jupyter_hvd.convert.rules import RULES
 from jupyter_hvd.convert.rules.base import Example
 from jupyter_hvd.convert.rules.context import Rule
@@ -51,7 +56,7 @@ def test_page_has_all_headings(rule: Rule) -> None:
     texts = parse_sections(rule)
     assert {*texts} == {"", *HEADINGS} - {"Example"}
     assert all(texts.values()), "no heading without a text"
-    assert re.findall(r"^### (.*)$", rule_page(rule), re.MULTILINE) == [*HEADINGS]
+    assert re.findall(r"^### (.*)$", format_rule_page(rule), re.MULTILINE) == [*HEADINGS]
 
 
 def test_codes_are_unique() -> None:
@@ -60,4 +65,4 @@ def test_codes_are_unique() -> None:
 
 def test_page_is_current() -> None:
     page = Path(__file__).parents[2] / "docs" / "rules.md"
-    assert page.read_text() == all_pages(RULES), "run `make docs`"
+    assert page.read_text() == format_rules_page(RULES), "run `make docs`"

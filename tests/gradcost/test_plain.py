@@ -11,7 +11,7 @@ from jupyter_hvd.gradcost import plainjax
 from jupyter_hvd.gradcost.subject import make_subject
 from jupyter_hvd.gradcost.xla import real_arguments
 from jupyter_hvd.tensor import tensor
-from jupyter_hvd.tensor.jax.timing import faster, interleaved, spread
+from jupyter_hvd.tensor.jax.timing import compare_times, quartiles_of, time_interleaved
 
 
 @pytest.fixture(autouse=True)
@@ -80,11 +80,11 @@ def test_derived_black_boxes_are_translated():
 def test_times_that_run_in_turn():
     slow, fast = np.ones((500, 500)), np.ones(2)
     steps = []
-    first, second = interleaved(
+    first, second = time_interleaved(
         [lambda: slow @ slow, lambda: fast + fast], 9, lambda: steps.append(1)
     )
-    assert faster(first, second) == "second"
-    assert spread(first).median > spread(second).median > 0
+    assert compare_times(first, second) == "second"
+    assert quartiles_of(first).median > quartiles_of(second).median > 0
 
 
 @pytest.mark.parametrize(
@@ -97,10 +97,10 @@ def test_times_that_run_in_turn():
     ],
 )
 def test_no_winner_where_times_are_too_noisy(times, verdict):
-    assert faster(*times) == verdict
+    assert compare_times(*times) == verdict
 
 
 def test_more_rounds_until_times_settle():
     calls = iter(range(10**9))
-    rounds = interleaved([lambda: time.sleep(0.003 * (next(calls) % 2))], 3, lambda: None, 0.1)
+    rounds = time_interleaved([lambda: time.sleep(0.003 * (next(calls) % 2))], 3, lambda: None, 0.1)
     assert len(rounds[0]) > 3

@@ -17,7 +17,7 @@ from jupyter_hvd.tensor.cost.patterns import jacobian_sparsity
 from jupyter_hvd.tensor.derivative.tangents import dense_jacobian, linearize_by
 from jupyter_hvd.tensor.frontend.tracing.trace_result import Traced
 from jupyter_hvd.tensor.instance import Instance
-from jupyter_hvd.tensor.jax.entries import Values, evaluated
+from jupyter_hvd.tensor.jax.entries import EntryValues, evaluate_entries
 from jupyter_hvd.tensor.language.terms import Lambda
 from jupyter_hvd.tensor.language.types import REAL, Array, Parameter
 from jupyter_hvd.tensor.lowering.cells import batch_plan, values_as_cells
@@ -220,4 +220,4 @@ def _values(instance, linear, made, data, env):
 def _run(plan, arrays, values):
     with jax.disable_jit():
         values = [jax.numpy.asarray(x) for x in values]
-        return np.asarray(evaluated(plan, arrays, Values(values), np.float64, True))
+        return np.asarray(evaluate_entries(plan, arrays, EntryValues(values), np.float64, True))

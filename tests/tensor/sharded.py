@@ -116,7 +116,7 @@ def compiled(function, *arguments):
     """What XLA makes of a divided function."""
     instance, named, sizes, _ = function.specialised(*arguments)
     from jupyter_hvd.tensor.jax.backend import kernel
-    from jupyter_hvd.tensor.jax.device_shards import sharded
+    from jupyter_hvd.tensor.jax.device_shards import jit_sharded
     from jupyter_hvd.tensor.lowering.sharding import Division, divided_axes
 
     made = kernel(instance, sizes)
@@ -126,7 +126,7 @@ def compiled(function, *arguments):
         Division(divided_axes(body, instance.checked.called(index)), count or len(jax.devices()))
         for index, count in function._shards
     ]
-    jitted = sharded(made.plan(arrays), arrays, divisions, jax.devices())
+    jitted = jit_sharded(made.plan(arrays), arrays, divisions, jax.devices())
     return jitted.lower(*arrays).compile().as_text()
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_hvd.tensor.lowering.composition import Composer
-from jupyter_hvd.tensor.lowering.point_values import Added, Listed, Step
+from jupyter_hvd.tensor.lowering.point_values import Added, Listed, PointStep
 
 
 def sum_parts(composer: Composer, parts: list[Added], size: int) -> np.ndarray:
@@ -29,7 +29,7 @@ def parts_of(slots: list[int], size: int) -> tuple[Composer, list[Added], np.nda
     numbers = np.arange(1, len(slots) + 1)
     listed = Listed.of([np.array(slots, np.int32), numbers])
     composer = Composer(listed, frozenset())
-    addend = Added(None, None, (Step(None, (), (None,), 0, (1,)),), 0)
+    addend = Added(None, None, (PointStep(None, (), (None,), 0, (1,)),), 0)
     wanted = np.bincount(slots, weights=numbers, minlength=size).astype(np.int64)
     return composer, list(composer.at_entries(addend, size)), wanted
 

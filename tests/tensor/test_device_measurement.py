@@ -12,7 +12,7 @@ import pytest
 from jupyter_hvd.cli import main
 from jupyter_hvd.files import UnusableInputError
 from jupyter_hvd.tensor.jax import device_measurement
-from jupyter_hvd.tensor.jax.device_measurement import Sizes, measure_device
+from jupyter_hvd.tensor.jax.device_measurement import MeasuredSizes, measure_device
 from jupyter_hvd.tensor.lowering import device as devices
 from jupyter_hvd.tensor.lowering.device import CPU, Device, device_of, keep_profile, known_profiles
 
@@ -31,7 +31,7 @@ def own_profiles(tmp_path, monkeypatch):
         clear()
 
 
-FEW = Sizes(1 << 12, 32)
+FEW = MeasuredSizes(1 << 12, 32)
 
 
 @pytest.fixture

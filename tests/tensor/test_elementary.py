@@ -14,7 +14,7 @@ import pytest
 
 from jupyter_hvd.tensor.derivative.elementary import TABLE, Elementary, find_elementary
 from jupyter_hvd.tensor.derivative.forward import differential
-from jupyter_hvd.tensor.jax.elementwise import kernel_of, scalar
+from jupyter_hvd.tensor.jax.elementwise import evaluate_scalar, find_kernel
 from jupyter_hvd.tensor.language.function import find_function, parameter_names
 from jupyter_hvd.tensor.language.terms import Call, Const, Term, Var
 from jupyter_hvd.tensor.language.types import REAL
@@ -83,7 +83,9 @@ def value(term: Term, name: str, point: tuple[float, ...]) -> tuple[float, float
     with np.errstate(all="ignore"):
         own = evaluate(term, Environment(dict(zip(names, point, strict=True))))
     arrays = [jnp.asarray(float(x)) for x in point]
-    return float(own), float(scalar(term, dict(zip(names, arrays, strict=True)), jnp.float64))
+    return float(own), float(
+        evaluate_scalar(term, dict(zip(names, arrays, strict=True)), jnp.float64)
+    )
 
 
 def drawn(row: Elementary) -> list[tuple[float, ...]]:
@@ -177,7 +179,7 @@ def test_values_at_special_points(name):
     row = TABLE[name]
     for point, wanted in row.special.items():
         own = float(row.compute(*point))
-        found = float(kernel_of(name)(*(jnp.asarray(float(x)) for x in point)))
+        found = float(find_kernel(name)(*(jnp.asarray(float(x)) for x in point)))
         np.testing.assert_allclose([own, found], [wanted] * 2, rtol=1e-14, atol=1e-15)
 
 
@@ -219,7 +221,7 @@ UNLIKE_JAX = {
 def test_derivatives_at_kinks_are_those_of_jax(name, point):
     """But for those that are listed, with the reason."""
     point = [float(x) for x in point]
-    found = jax.grad(kernel_of(name), range(len(point)))(*point)
+    found = jax.grad(find_kernel(name), range(len(point)))(*point)
     same = np.allclose(found, [float(x) for x in TABLE[name].kinks[tuple(point)]])
     assert same != (name in UNLIKE_JAX), found
 
@@ -229,7 +231,7 @@ def test_slopes_that_jax_takes_are_those_of_the_table():
         if not row.slope_of_jax:
             continue
         for point in [*drawn(row), *TIES.get(name, [])]:
-            slopes = jax.grad(kernel_of(name), range(row.arity))(*map(float, point))
+            slopes = jax.grad(find_kernel(name), range(row.arity))(*map(float, point))
             for k, slope in enumerate(slopes):
                 wanted = value(derivative(name, (k,)), name, point)[0]
                 assert float(slope) == pytest.approx(wanted, rel=1e-12, abs=1e-15), (name, point)

@@ -148,8 +148,8 @@ class Turning(Loops):
 def test_random_loops_that_are_scans_in_jaxs_own_way_agree(seeds, monkeypatch):
     monkeypatch.setattr(dense, "WRITTEN_OUT", 0)
     scanned = []
-    of_one = dense.Dense.scanned
-    monkeypatch.setattr(dense.Dense, "scanned", lambda *a: scanned.append(a) or of_one(*a))
+    of_one = dense.Dense.scan_with_rows
+    monkeypatch.setattr(dense.Dense, "scan_with_rows", lambda *a: scanned.append(a) or of_one(*a))
     agree(seeds, 4, "array", (DENSE,), Turning)
     assert len(scanned) > len(seeds)
 

@@ -21,7 +21,7 @@ from jupyter_hvd.tensor.lowering.relation_joins import (
     connected_groups,
     is_joinable,
     join_atoms,
-    joined_rows,
+    join_rows,
 )
 
 
@@ -489,7 +489,7 @@ def check_table(random):
     at = join_atoms(atoms)
     assert join_atoms(atoms[::-1]) == at
     tables = {x: np.array(sorted(r)).reshape(len(r), arity[x]) for x, r in related.items()}
-    rows = joined_rows(at.relation, tables, 1 << 20).tolist()
+    rows = join_rows(at.relation, tables, 1 << 20).tolist()
     names = [a.name for a in at.arguments]
     found = [row[: len(names)] for row in rows]
     assert found == sorted(found)
@@ -535,9 +535,9 @@ def test_rows_in_excess_lie_outside():
         [Related("R", (Affine.of("i"), Affine.of("j"))), Related("S", (Affine.of("j"),))]
     )
     tables = {"R": np.array([[0, 1], [1, 1], [2, 0], [3, 1]]), "S": np.array([[1]])}
-    made = relation_joins.tables_of({at.relation: 10}, tables)[at.relation]
+    made = relation_joins.build_tables({at.relation: 10}, tables)[at.relation]
     assert made.tolist() == [[0, 1, 0, 0], [1, 1, 1, 0], [3, 1, 3, 0], [OUTSIDE] * 4]
-    assert relation_joins.tables_of({at.relation: 2}, tables) == {}
+    assert relation_joins.build_tables({at.relation: 2}, tables) == {}
 
 
 # Random programs

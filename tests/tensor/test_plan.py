@@ -124,8 +124,8 @@ def test_shapes_and_bytes_are_those_of_the_arrays(case, monkeypatch):
     arrays = made.operands(tuple(arguments.values()))
     plan = made.plan(arrays)
     seen = []
-    run = execute.run
-    monkeypatch.setattr(execute, "run", lambda *given: seen.append(run(*given)) or seen[-1])
+    run = execute.run_action
+    monkeypatch.setattr(execute, "run_action", lambda *given: seen.append(run(*given)) or seen[-1])
     with jax.disable_jit():
         execute.execute(plan, arrays)
     assert len(seen) == len(plan.order) == len(str(plan).splitlines()) - 3

@@ -102,7 +102,7 @@ def test_summing_without_the_inner_guard_is_caught(monkeypatch):
 
 def test_lets_in_the_printed_order_are_caught(monkeypatch):
     """(5.10) as printed puts the outer binding before the inner one that it needs."""
-    right = normal._lift_lets
+    right = normal._split_lets
 
     def printed(e):
         if isinstance(e, Let):
@@ -111,7 +111,7 @@ def test_lets_in_the_printed_order_are_caught(monkeypatch):
             return [(e.name, value), *before, *after], body
         return right(e)
 
-    monkeypatch.setattr(normal, "_lift_lets", printed)
+    monkeypatch.setattr(normal, "_split_lets", printed)
     e = parse("let x = (let y = u + 1 in y·y) in x + x", {"u": theorems.REAL})
     env = environment(Random(0), 1, 1)
     with pytest.raises(KeyError):

@@ -18,7 +18,7 @@ from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.jax import kernel as kernel_module
 from jupyter_hvd.tensor.jax import stored_choices, tuning
 from jupyter_hvd.tensor.jax.backend import kernel
-from jupyter_hvd.tensor.jax.dense_candidate import Plain
+from jupyter_hvd.tensor.jax.dense_candidate import DenseProgram
 from jupyter_hvd.tensor.jax.kernel import Kernel
 from jupyter_hvd.tensor.language.errors import TensorError
 from jupyter_hvd.tensor.lowering import dataflow
@@ -49,7 +49,7 @@ def test_a_call_traces_jax_s_own_derivative_once(monkeypatch):
     """The trace that says whether it fits is the one that is compiled."""
     traced = []
 
-    def run(self, plan, arrays, before=Plain.run):
+    def run(self, plan, arrays, before=DenseProgram.run):
         traced.append(plan)
         return before(self, plan, arrays)
 
@@ -57,7 +57,7 @@ def test_a_call_traces_jax_s_own_derivative_once(monkeypatch):
     def nearest(c, x):
         return np.sum(np.min((x[:, None] - c) ** 2, axis=1))
 
-    monkeypatch.setattr(Plain, "run", run)
+    monkeypatch.setattr(DenseProgram, "run", run)
     gradient, c, x = nearest.grad("c"), normal(4), normal(5, seed=1)
     np.testing.assert_allclose(gradient(c, x), gradient.interpret(c, x))
     assert len(traced) == 1
@@ -82,7 +82,7 @@ def test_each_way_gives_the_same(case, monkeypatch, blocks_of):
     with jax.enable_x64(True):
         operands = made.operands(tuple(call.arguments.values()))
         key = made.counts(operands), made.dtype(operands)
-        plans = tuning.distinct({way: made.compile(*key, way) for way in CANDIDATES})
+        plans = tuning.drop_equal_plans({way: made.compile(*key, way) for way in CANDIDATES})
         expected, *found = (
             jax.jit(partial(made.executed, plan))(operands) for plan in plans.values()
         )
@@ -128,7 +128,9 @@ def test_the_fastest_is_taken_from_then_on(monkeypatch, tmp_path):
 def test_only_what_is_clearly_faster_is_chosen(first, second, taken):
     ways = CANDIDATES[:2]
     once = {way: [0.0] for way in ways}
-    assert tuning._fastest(dict(zip(ways, (first, second), strict=True)), once) == ways[taken]
+    assert (
+        tuning._choose_fastest(dict(zip(ways, (first, second), strict=True)), once) == ways[taken]
+    )
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,7 @@ def test_what_is_faster_in_nearly_all_turns_is_chosen_too(first, second, taken):
     ways = CANDIDATES[:2]
     turns = dict(zip(ways, (first, second), strict=True))
     quartiles = {way: tuning._quartiles(times) for way, times in turns.items()}
-    assert tuning._fastest(quartiles, turns) == ways[taken]
+    assert tuning._choose_fastest(quartiles, turns) == ways[taken]
 
 
 @pytest.mark.slow
@@ -158,7 +160,7 @@ def test_another_process_remembers():
         "made = g.specialised(x)\n"
         "from jupyter_hvd.tensor.jax.backend import kernel\n"
         "k = kernel(made.instance, made.sizes)\n"
-        "stored_choices.remember(k.digest(k.counts([x]), k.dtype([x])), Choices(apart=False))\n"
+        "stored_choices.store_choice(k.digest(k.counts([x]), k.dtype([x])), Choices(apart=False))\n"
         "print(found)\n"
     )
     said = []
@@ -180,7 +182,7 @@ def test_another_process_remembers():
 def test_what_is_no_choice_on_disk_is_left_alone(tmp_path, content):
     (tmp_path / "kernels").mkdir()
     (tmp_path / "kernels" / "name.json").write_text(content)
-    assert stored_choices.known("name") is None
+    assert stored_choices.find_choice("name") is None
 
 
 def test_a_disk_that_takes_nothing_is_told_once(tmp_path):
@@ -194,7 +196,7 @@ def test_a_disk_that_takes_nothing_is_told_once(tmp_path):
 
 
 def test_what_differs_or_fails_is_not_chosen(monkeypatch):
-    compiled = tuning._compiled
+    compiled = tuning._compile_candidate
 
     def broken(made, plan, operands, lines):
         run = compiled(made, plan, operands, lines)
@@ -204,7 +206,7 @@ def test_what_differs_or_fails_is_not_chosen(monkeypatch):
             raise TensorError("no memory")
         return run
 
-    monkeypatch.setattr(tuning, "_compiled", broken)
+    monkeypatch.setattr(tuning, "_compile_candidate", broken)
     found = blur.grad("x").tune(jnp.linspace(0.0, 1.0, 300_000), repeats=1)
     assert found.chosen == MODEL
     assert "its results differ" in str(found)
@@ -225,7 +227,9 @@ def test_a_large_first_call_measures_jaxs_own_way_beside_the_models(monkeypatch,
     monkeypatch.setattr(tuning, "SLOWER", 1000)
     monkeypatch.setattr(tuning, "BUSY", np.inf)
     measured = []
-    monkeypatch.setattr(tuning, "_fastest", lambda found, _: measured.append([*found]) or DENSE)
+    monkeypatch.setattr(
+        tuning, "_choose_fastest", lambda found, _: measured.append([*found]) or DENSE
+    )
     x = jnp.linspace(0.5, 1.0, 4096)
     gradient = copy(entropies).grad("x")
     inside = jax.jit(gradient.jax)(x)  # where nothing can be measured
@@ -265,7 +269,7 @@ def test_a_first_call_plans_and_compiles_each_way_once(monkeypatch, caplog):
 def test_what_takes_long_once_is_given_up_for_what_is_much_faster(monkeypatch, model, dense, taken):
     monkeypatch.setattr(tuning, "LARGE", 1 << 10)
     seconds = iter([model, *([model] * 2 if model < 0.5 else []), dense, dense, dense])
-    monkeypatch.setattr(tuning, "sample", lambda _: next(seconds))
+    monkeypatch.setattr(tuning, "time_calls", lambda _: next(seconds))
     gradient, x = copy(entropies).grad("x"), jnp.linspace(0.5, 1.0, 4096)
     np.testing.assert_allclose(gradient(x), slope_by_jax(x), rtol=1e-5)
     assert gradient.plan(x).choices == taken
@@ -298,14 +302,14 @@ def test_a_first_call_keeps_on_disk_what_is_settled(monkeypatch, tmp_path, settl
 def test_a_way_that_xla_cannot_go_is_told_once(monkeypatch):
     monkeypatch.setattr(tuning, "LARGE", 1 << 10)
     monkeypatch.setattr(tuning, "_told", set())
-    compiled = tuning._compiled
+    compiled = tuning._compile_candidate
 
     def broken(made, plan, operands, lines):
         if plan.choices == DENSE:
             raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
         return compiled(made, plan, operands, lines)
 
-    monkeypatch.setattr(tuning, "_compiled", broken)
+    monkeypatch.setattr(tuning, "_compile_candidate", broken)
     with pytest.warns(UserWarning, match="RESOURCE_EXHAUSTED"):
         copy(entropies).grad("x")(jnp.linspace(0.5, 1.0, 4096))
     with warnings.catch_warnings():
@@ -315,14 +319,14 @@ def test_a_way_that_xla_cannot_go_is_told_once(monkeypatch):
 
 def test_what_the_model_has_no_memory_for_is_computed_jaxs_way(monkeypatch):
     monkeypatch.setattr(tuning, "LARGE", 1 << 10)
-    compiled = tuning._compiled
+    compiled = tuning._compile_candidate
 
     def small(made, plan, operands, lines):
         if plan.choices == MODEL:
             raise TensorError("no memory")
         return compiled(made, plan, operands, lines)
 
-    monkeypatch.setattr(tuning, "_compiled", small)
+    monkeypatch.setattr(tuning, "_compile_candidate", small)
     gradient, x = copy(entropies).grad("x"), jnp.linspace(0.5, 1.0, 4096)
     np.testing.assert_allclose(gradient(x), slope_by_jax(x), rtol=1e-5)
     assert gradient.plan(x).choices == DENSE
@@ -398,8 +402,10 @@ def test_what_is_no_way_of_jaxs_is_looked_at_once(monkeypatch):
     monkeypatch.setattr(tuning, "LARGE", 1 << 10)
     monkeypatch.setattr(kernel_module, "WORSE", 0)
     looked = []
-    is_dense = Kernel.is_dense
-    monkeypatch.setattr(Kernel, "is_dense", lambda *given: looked.append(1) or is_dense(*given))
+    is_dense = Kernel.is_dense_worth_trying
+    monkeypatch.setattr(
+        Kernel, "is_dense_worth_trying", lambda *given: looked.append(1) or is_dense(*given)
+    )
 
     @tensor
     def picked(x, src):
@@ -448,7 +454,7 @@ def test_jaxs_own_way_makes_no_array_much_larger_than_the_data(blocks_of):
     blocks_of(1, 1 << 18)
     found = banded.grad("x").tune(jnp.ones(300), repeats=1)
     assert "much larger" in next(c.reason for c in found.candidates if c.choices == DENSE)
-    stored_choices.remember(digest_of(banded.grad("x"), jnp.ones(300)), DENSE)
+    stored_choices.store_choice(digest_of(banded.grad("x"), jnp.ones(300)), DENSE)
     np.testing.assert_allclose(banded.grad("x")(jnp.ones(300)), [*np.full(299, 2.0), 1])
 
 
@@ -675,7 +681,7 @@ def test_loops_that_jax_would_write_out_are_not_traced_for_their_reductions(monk
     def traced(*_):
         raise AssertionError("JAX traces every iteration")
 
-    monkeypatch.setattr(Kernel, "is_dense", traced)
+    monkeypatch.setattr(Kernel, "is_dense_worth_trying", traced)
     x, y = np.linspace(0, 1, 4), np.linspace(0.2, 0.9, 4)
     found, moved = soft_alignment.grad("x")(x, y), np.array([0, 1e-6, 0, 0])
     change = soft_alignment(x + moved, y) - soft_alignment(x - moved, y)

@@ -22,7 +22,7 @@ from .step_counts import ScaleSteps
 from .strategy import Strategy
 from .tensorflow1 import TF1
 
-KINDS: tuple[type[Rule], ...] = (
+RULE_CLASSES: tuple[type[Rule], ...] = (
     ImportHorovod,
     DeviceEnvironment,
     Strategy,
@@ -42,5 +42,5 @@ KINDS: tuple[type[Rule], ...] = (
     Estimators,
     OtherBackend,
 )
-RULES: tuple[Rule, ...] = tuple(kind() for kind in KINDS)
+RULES: tuple[Rule, ...] = tuple(kind() for kind in RULE_CLASSES)
 BY_CODE = {rule.code: rule for rule in RULES}

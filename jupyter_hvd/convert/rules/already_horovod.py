@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from .base import Example, Finding, Problem, program
 from .context import Context
-from .imports import is_own_work, uses_horovod
+from .imports import is_converted_already, uses_horovod
 from .refusal import Refusal
 
 
@@ -49,7 +49,7 @@ class AlreadyHorovod(Refusal):
         node = uses_horovod(context)
         if node is None:
             return
-        if is_own_work(context):
+        if is_converted_already(context):
             yield Problem(
                 node,
                 "this program is converted already; nothing is changed",

@@ -27,12 +27,10 @@ CODES: list[str] = []
 
 @dataclass(frozen=True)
 class Example:
-    """Source before and after a rule, without those it says to `ignore`, or for another `batch`.
+    """Source before and after a rule, with the rules in `ignore` left out, and for the mode in `batch`.
 
-    `after` is None where the program is refused, and `before` again where something is told and nothing changed.
-
-    `after` shows this rule's changes alone. The test of the example converts `before` and
-    compares; `docs/rules.md` shows it.
+    `after` is None if the program is refused, and equals `before` if the rule only reports something. It shows this rule's
+    changes alone. The test of the example converts `before` and compares; `docs/rules.md` shows it.
     """
 
     before: str
@@ -49,7 +47,7 @@ def program(text: str) -> str:
 
 @dataclass(frozen=True)
 class Guard:
-    """A line that is put under a header, which the line before may have already."""
+    """A line that is put under a header, such as `if hvd.rank() == 0:`; consecutive lines share one header."""
 
     line: cst.SimpleStatementLine
     header: Edit
@@ -76,10 +74,10 @@ class Fix:
 
 @dataclass(frozen=True)
 class Problem:
-    """Something to tell the user instead.
+    """Something to report to the user; no edit is made.
 
     Attributes:
-        anchor: the node to look at; for what is no Python, where it begins in the program's text.
+        anchor: the node to look at; for text that is not Python, its offset in the program.
     """
 
     anchor: cst.CSTNode | int
@@ -119,12 +117,12 @@ class Rule(ABC, Generic[ContextT]):
 
     @abstractmethod
     def find(self, context: ContextT) -> Iterator[Finding]:
-        """Everything in the module that this rule changes or objects to."""
+        """Yield all edits and problems that this rule finds in the program."""
 
     def provide(self, context: ContextT, name: str, users: Sequence[Fix]) -> Fix | Problem | None:
-        """What puts something that is needed into the program, where it is this rule that does.
+        """Return the fix that puts `name` into the program, such as an import; None if this rule does not provide it.
 
         Args:
-            users: the fixes that are made, in front of which it must stand.
+            users: the fixes that need it; it must stand above them.
         """
         return None

@@ -9,7 +9,7 @@ import libcst as cst
 from ...source.edits import Edit, Layer
 from .base import Example, Finding, Fix, Problem, program
 from .context import Context, Rule
-from .optimizers import optimizer_makers, rate_given
+from .optimizers import find_optimizer_constructors, find_rate_argument
 
 
 class ScaleBatch(Rule):
@@ -98,19 +98,21 @@ class ScaleBatch(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         sizes = context.batch_sizes
-        yield from hidden_trainings(context)
+        yield from report_unseen_trainings(context)
         for number in sizes.numbers:
             if not context.scales.is_kept(number):
                 yield Fix(
                     number,
-                    context.times_size(number),
+                    context.multiply_by_size(number),
                     explain_larger_batch(context.module.text(number)),
                 )
-        rates = {*rates_given(context)}
+        rates = {*find_optimizer_rates(context)}
         for read in context.scales.sizes_read if sizes.grown else ():
             if rates.isdisjoint((read, *context.module.ancestors(read))):
                 yield Fix(
-                    read, context.times_size(read), explain_larger_batch(context.module.text(read))
+                    read,
+                    context.multiply_by_size(read),
+                    explain_larger_batch(context.module.text(read)),
                 )
         for missing in sizes.missing:
             size = f"batch_size={missing.default} * {context.backend.size}"
@@ -135,7 +137,7 @@ class ScaleBatch(Rule):
             )
         own = sizes.grown - {*context.training.keras.fits}
         for call in sorted(own, key=lambda each: context.module.span(each).start):
-            if not context.step_loops.collects(call):
+            if not context.step_loops.draws_from_filled_list(call):
                 continue
             yield Problem(
                 call,
@@ -171,28 +173,31 @@ class ScaleBatch(Rule):
 
 
 def runs_beside_scaled_steps(context: Context, step: cst.CSTNode) -> bool:
-    """Whether a step stands in a loop with another whose batches grow, and that N ranks take an N-th as often."""
+    """Whether a step is in a loop with another step whose batches grow, so that N ranks run it an N-th as often."""
     loops = {a for a in context.module.ancestors(step) if isinstance(a, cst.For | cst.While)}
     grown = (context.module.ancestors(call) for call in context.batch_sizes.grown)
     return any(not loops.isdisjoint(around) for around in grown)
 
 
-def rates_given(context: Context) -> Iterator[cst.BaseExpression]:
-    """The rates that optimizers are given, which other processes read and set, too."""
+def find_optimizer_rates(context: Context) -> Iterator[cst.BaseExpression]:
+    """Yield the rates that optimizer constructors are given. HVD803 handles these, so HVD801 leaves them out."""
     for call in context.values.index.calls:
-        if optimizer_makers(context, call) and (rate := rate_given(context, call)) is not None:
+        if (
+            find_optimizer_constructors(context, call)
+            and (rate := find_rate_argument(context, call)) is not None
+        ):
             yield rate.value
 
 
 def is_called_later(context: Context, training: cst.Call) -> bool:
-    """Whether a training stands in a function that a later cell may call, and nothing here does."""
+    """Whether a training is in a function that nothing here calls, but that a later cell may call."""
     function = context.module.function_of(training)
     called = function is not None and context.values.calls.sites(function)
     return context.options.open_ended and function is not None and not called
 
 
-def hidden_trainings(context: Context) -> Iterator[Problem]:
-    """The trainings of which no batch is seen here."""
+def report_unseen_trainings(context: Context) -> Iterator[Problem]:
+    """Yield a warning for each training whose data or batch size the analysis did not find."""
     keras = context.training.keras
     advice = f"multiply the batch size, and the learning rate, by {context.backend.size} where they are given"
     for call in (*keras.hidden_fits, *keras.estimator_fits):
@@ -206,12 +211,12 @@ def hidden_trainings(context: Context) -> Iterator[Problem]:
 
 
 def explain_larger_batch(size: str) -> str:
-    """The reason for a size that is multiplied."""
+    """Return the reason for multiplying a batch size."""
     return f"batch {size} → {size} × ranks: N ranks train on N × {size} rows a step, and take 1/N of the steps"
 
 
 def divide_rounding_up(context: Context, count: cst.BaseExpression) -> tuple[Edit, ...]:
-    """A number of batches divided by the number of ranks, rounded up."""
+    """Return the edits that divide a number of batches by the number of ranks, rounded up."""
     single = isinstance(count, (cst.Name, cst.Integer, cst.Attribute, cst.Call)) or count.lpar
     opening, closing = ("-(-", "") if single else ("-(-(", ")")
     return context.wrap(count, opening, f"{closing} // {context.backend.size})", Layer.COUNT)

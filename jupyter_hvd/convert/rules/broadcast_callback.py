@@ -8,7 +8,7 @@ import libcst as cst
 
 from ...analysis.library import Kind
 from ...source.edits import Edit, Layer
-from ..tensorflow.keras_loops import fit_argument
+from ..tensorflow.keras_loops import find_fit_argument
 from ..tensorflow.roles import Role
 from .base import Example, Finding, Fix, program
 from .context import RUNTIME, Context, Rule
@@ -61,20 +61,22 @@ class FitCallbacks(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         for call in context.training.keras.shown_fits:
             added = f"{context.runtime('BroadcastGlobalVariablesCallback')}(0)"
-            edits = tuple(with_callback(context, call, added))
+            edits = tuple(add_callback(context, call, added))
             if edits:
                 yield Fix(call, edits, needs=(RUNTIME,))
 
 
-def with_callback(context: Context, call: cst.Call, added: str) -> Iterator[Edit]:
-    """One more callback, the first, for a `fit`; none where it is not seen what `callbacks` are."""
-    arg = fit_argument(call, "callbacks")
+def add_callback(context: Context, call: cst.Call, added: str) -> Iterator[Edit]:
+    """Yield the edits that add a callback in front of those that a `fit` call has; none if the kind of its `callbacks` is
+    unknown.
+    """
+    arg = find_fit_argument(call, "callbacks")
     if arg is None:
         yield context.add_keyword(call, f"callbacks=[{added}]", Layer.CALLBACKS)
         return
     kinds = context.values.kinds(arg.value)
     if isinstance(arg.value, cst.List) and not arg.value.lpar:
-        yield first_in(context, arg.value, added)
+        yield insert_first_element(context, arg.value, added)
     elif kinds == {Kind.NONE}:
         yield context.replace(arg.value, f"[{added}]")
     elif kinds == {Kind.CONTAINER}:
@@ -85,8 +87,8 @@ def with_callback(context: Context, call: cst.Call, added: str) -> Iterator[Edit
         yield from context.wrap(arg.value, f"[{added}, ", "]", Layer.LIST)
 
 
-def first_in(context: Context, elements: cst.List, text: str) -> Edit:
-    """One more element in front; on a line of its own where the others have lines of their own."""
+def insert_first_element(context: Context, elements: cst.List, text: str) -> Edit:
+    """Return the edit that inserts a list's first element, on its own line if the other elements have lines of their own."""
     module, start = context.module, context.module.span(elements).start + 1
     if not elements.elements:
         return context.insert(start, text, Layer.FIRST_ELEMENT)

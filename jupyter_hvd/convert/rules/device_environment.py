@@ -11,7 +11,7 @@ from ...analysis.syntax import argument
 from ...source.edits import Edit
 from .base import Example, Finding, Fix, program
 from .context import Context, Rule
-from .environment import assignments
+from .environment import find_assignments
 
 #: What gives the process certain devices.
 CHOOSING = (
@@ -71,19 +71,19 @@ class DeviceEnvironment(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        for assign in assignments(context, "CUDA_VISIBLE_DEVICES"):
+        for assign in find_assignments(context, "CUDA_VISIBLE_DEVICES"):
             known = context.values.kinds(assign.value) <= {Kind.CONSTANT}
-            if known and not assign_value_hides_all(assign.value):
-                yield Fix(assign, removal(context, assign), needs=())
+            if known and not is_no_gpu_value(assign.value):
+                yield Fix(assign, remove_statement(context, assign), needs=())
         for call in context.values.index.calls:
-            if context.values.qualified(call.func) in CHOOSING and not hides_all(call):
+            if context.values.qualified(call.func) in CHOOSING and not chooses_no_gpu(call):
                 statement = context.module.parent(call)
                 if isinstance(statement, cst.Expr):
-                    yield Fix(call, removal(context, statement), needs=())
+                    yield Fix(call, remove_statement(context, statement), needs=())
 
 
-def hides_all(call: cst.Call) -> bool:
-    """`set_visible_devices([], 'GPU')` chooses the CPU on every rank; choosing CPUs leaves the GPUs alone."""
+def chooses_no_gpu(call: cst.Call) -> bool:
+    """Whether a call of `set_visible_devices` chooses no GPU: an empty list, or CPUs. Then every rank may run it."""
     devices, kind = argument(call, "devices", 0), argument(call, "device_type", 1)
     match kind:
         case cst.Arg(value=cst.SimpleString(evaluated_value="CPU")):
@@ -93,13 +93,15 @@ def hides_all(call: cst.Call) -> bool:
     )
 
 
-def assign_value_hides_all(value: cst.BaseExpression) -> bool:
-    """`''` and `'-1'` choose the CPU on every rank, which is as good under Horovod."""
+def is_no_gpu_value(value: cst.BaseExpression) -> bool:
+    """Whether a value of `CUDA_VISIBLE_DEVICES` hides all GPUs: `''` or `'-1'`."""
     return isinstance(value, cst.SimpleString) and value.evaluated_value in ("", "-1")
 
 
-def removal(context: Context, statement: cst.BaseSmallStatement) -> tuple[Edit, ...]:
-    """Edits that take a small statement out, and leave the code around it valid."""
+def remove_statement(context: Context, statement: cst.BaseSmallStatement) -> tuple[Edit, ...]:
+    """Return the edits that remove a small statement, and leave valid code: `pass` where a block would be empty. Comments
+    stay.
+    """
     module = context.module
     line = module.parent(statement)
     span = module.span(statement)

@@ -10,8 +10,8 @@ from ...analysis.syntax import argument, text_key
 from .context import Context
 
 
-def assignments(context: Context, variable: str) -> Iterator[cst.Assign]:
-    """The statements `os.environ["VARIABLE"] = …`."""
+def find_assignments(context: Context, variable: str) -> Iterator[cst.Assign]:
+    """Yield the statements `os.environ["VARIABLE"] = …`."""
     for assign in context.values.index.assigns:
         match assign.targets:
             case [cst.AssignTarget(target=cst.Subscript() as entry)] if (
@@ -21,11 +21,11 @@ def assignments(context: Context, variable: str) -> Iterator[cst.Assign]:
                 yield assign
 
 
-def settings(
+def find_settings(
     context: Context, variable: str
 ) -> Iterator[tuple[cst.Assign | cst.Call, cst.BaseExpression]]:
-    """Every place that sets the variable, with the value that it gets."""
-    for assign in assignments(context, variable):
+    """Yield the statements and calls that set an environment variable, each with the value."""
+    for assign in find_assignments(context, variable):
         yield assign, assign.value
     for call in context.values.index.calls:
         match context.values.qualified(call.func):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..tensorflow import tf_api
 from .base import Example, Finding, program
 from .context import Context
-from .refusal import Refusal, uses
+from .refusal import Refusal, report_first_use
 
 
 class Estimators(Refusal):
@@ -43,7 +43,7 @@ class Estimators(Refusal):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        yield from uses(
+        yield from report_first_use(
             context,
             tf_api.ESTIMATORS,
             "{name} is an Estimator. TensorFlow has removed Estimators, and Horovod cannot distribute them",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ...source.edits import Layer
-from ..tensorflow.keras_loops import fit_argument
+from ..tensorflow.keras_loops import find_fit_argument
 from .base import Example, Finding, Fix, program
 from .context import HOROVOD, Context, Rule
 
@@ -59,10 +59,10 @@ class Verbose(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         choice = f" if {context.backend.is_rank_zero} else 0"
         for call in context.training.keras.shown_fits:
-            arg = fit_argument(call, "verbose")
+            arg = find_fit_argument(call, "verbose")
             if arg is None:
                 edit = context.add_keyword(call, f"verbose=1{choice}", Layer.VERBOSE)
                 yield Fix(call, (edit,), needs=(HOROVOD,))
             elif isinstance(arg.value, cst.Integer | cst.SimpleString) and arg.value.value != "0":
-                edit = context.behind(arg.value, choice, Layer.CHOICE)
+                edit = context.insert_behind(arg.value, choice, Layer.CHOICE)
                 yield Fix(arg.value, (edit,), needs=(HOROVOD,))

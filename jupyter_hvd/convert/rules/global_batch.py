@@ -8,7 +8,7 @@ from dataclasses import replace
 from ...source.edits import IN_FRONT, Layer
 from .base import Example, Finding, Fix, Problem, program
 from .context import RUNTIME, Context, Rule
-from .imports import MARK, SHARING_FILE, Place, first_place
+from .imports import MARK, SHARING_FILE, InsertionPoint, find_first_insertion_point
 
 
 class ShareProgram(Rule):
@@ -73,7 +73,7 @@ class ShareProgram(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         if context.options.open_ended:
             return
-        place = first_place(context)
+        place = find_first_insertion_point(context)
         if place is None:
             yield Problem(
                 context.module.tree,
@@ -81,16 +81,17 @@ class ShareProgram(Rule):
                 "import tensorflow on a line of its own",
             )
             return
-        yield self._start(context, place)
+        yield self._start_sharing(context, place)
 
     def provide(self, context: Context, name: str, users: Sequence[Fix]) -> Fix | None:
-        """Other changes need the runtime library, and ranks that share."""
-        place = None if context.options.open_ended else first_place(context)
+        """Return the lines that import the runtime library and start sharing, if other changes need the library."""
+        place = None if context.options.open_ended else find_first_insertion_point(context)
         if name != RUNTIME or place is None:
             return None
-        return replace(self._start(context, place), provides=RUNTIME)
+        return replace(self._start_sharing(context, place), provides=RUNTIME)
 
-    def _start(self, context: Context, place: Place) -> Fix:
+    def _start_sharing(self, context: Context, place: InsertionPoint) -> Fix:
+        """Return the fix that inserts the import of the runtime library and the call of `start_shared`."""
         newline, indent = context.module.newline, context.module.indentation(place.offset)
         chosen = [] if context.options.guard else ["guard=False"]
         chosen += [] if context.options.data == "each" else [f'data="{context.options.data}"']

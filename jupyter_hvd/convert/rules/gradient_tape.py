@@ -63,15 +63,15 @@ class Tape(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         for tape in context.training.training_tapes:
-            if tape.block is None or tape.name is None or not is_asked_behind(context, tape):
+            if tape.block is None or tape.name is None or not is_asked_after_block(context, tape):
                 continue
             name = tape.name.value
             line = f"{name} = {context.runtime('DistributedGradientTape')}({name})"
             yield Fix(tape.block, (context.after_block(tape.block, line),), needs=(RUNTIME,))
 
 
-def is_asked_behind(context: Context, tape: TrainingTape) -> bool:
-    """Whether a tape is asked for its gradients behind its block, in the same function."""
+def is_asked_after_block(context: Context, tape: TrainingTape) -> bool:
+    """Whether all gradients are taken below the tape's `with` block, in the same function."""
     assert tape.block is not None
     end, function = context.module.span(tape.block).end, context.module.function_of(tape.block)
     return all(

@@ -12,7 +12,12 @@ from libcst.helpers import get_full_name_for_node
 from ...source.edits import IN_FRONT, Layer
 from .base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, RUNTIME, TENSORFLOW, Context, Rule
-from .imports import StartPlace, end_of_imports, first_import, start_place
+from .imports import (
+    HorovodPosition,
+    choose_horovod_position,
+    find_end_of_imports,
+    find_first_import,
+)
 
 #: What sets a variable of the environment, which TensorFlow reads when it is loaded.
 ENVIRONMENT = re.compile(r"\benviron\b|\bputenv\b|\bset_env\b|\bload_dotenv\b")
@@ -67,38 +72,44 @@ class ImportHorovod(Rule):
     mandatory = True
 
     def find(self, context: Context) -> Iterator[Finding]:
+        """Yield nothing: this rule only provides what other fixes need."""
         return iter(())
 
     def provide(self, context: Context, name: str, users: Sequence[Fix]) -> Fix | Problem | None:
+        """Return the import of Horovod, TensorFlow or, in notebooks, the runtime library, if `name` asks for it.
+
+        A `Problem` if Horovod would load TensorFlow before the program sets TensorFlow's environment.
+        """
         if name not in (HOROVOD, RUNTIME, TENSORFLOW):
             return None
-        place = start_place(context, users)
+        place = choose_horovod_position(context, users)
         if place is None:
             return None  # HVD701 refuses the program
         if name == TENSORFLOW and not self._has_tensorflow(context, place):
             lines = [(Layer.TENSORFLOW, f"import tensorflow as {context.tf}")]
-            return self._at(place, context, name, lines)
-        if name == HOROVOD and place.in_front and (late := self._late_setting(context, place)):
+            return self._insert_lines(place, context, name, lines)
+        if name == HOROVOD and place.in_front and (late := self._find_late_setting(context, place)):
             return late
         if name == RUNTIME and context.options.open_ended:
             line = f"import jupyter_hvd.runtime as {context.jhvd}"
-            fix = self._at(place, context, name, [(Layer.RUNTIME, line)])
+            fix = self._insert_lines(place, context, name, [(Layer.RUNTIME, line)])
             # Cells need Horovod too, some now and some later: the cell of the imports stays the same.
             return replace(fix, needs=(HOROVOD,))
         if name == HOROVOD:
             imported = (Layer.HOROVOD, f"import horovod.tensorflow as {context.hvd}")
             joined = (Layer.START, f"{context.hvd}.init()")
-            fix = self._at(place, context, HOROVOD, [imported, joined])
+            fix = self._insert_lines(place, context, HOROVOD, [imported, joined])
             return fix if context.options.open_ended else replace(fix, needs=(RUNTIME,))
         return None
 
-    def _at(
+    def _insert_lines(
         self,
-        place: StartPlace,
+        place: HorovodPosition,
         context: Context,
         name: str,
         lines: Sequence[tuple[int, str]],
     ) -> Fix:
+        """Return the fix that inserts lines, each with its layer, at a position."""
         newline = context.module.newline
         edits = (
             context.insert(
@@ -110,12 +121,14 @@ class ImportHorovod(Rule):
         )
         return Fix(place.anchor, tuple(edits), needs=(), provides=name)
 
-    def _late_setting(self, context: Context, place: StartPlace) -> Problem | None:
-        """A setting of TensorFlow's environment that comes too late, because Horovod would load TensorFlow first."""
-        first = first_import(context)
+    def _find_late_setting(self, context: Context, place: HorovodPosition) -> Problem | None:
+        """Return a problem if the program sets TensorFlow's environment after the position at which Horovod would load
+        TensorFlow.
+        """
+        first = find_first_import(context)
         if first is None:
             return None
-        end = end_of_imports(context, first)
+        end = find_end_of_imports(context, first)
         for statement in context.module.tree.body:
             span = context.module.span(statement)
             text = context.module.source[span.start : span.end]
@@ -127,8 +140,8 @@ class ImportHorovod(Rule):
                 )
         return None
 
-    def _has_tensorflow(self, context: Context, place: StartPlace) -> bool:
-        """Whether the program itself binds the name of tensorflow before Horovod starts."""
+    def _has_tensorflow(self, context: Context, place: HorovodPosition) -> bool:
+        """Whether the program itself binds TensorFlow's name above the position at which Horovod starts."""
         return any(
             get_full_name_for_node(alias.name) == "tensorflow"
             and (alias.evaluated_alias or "tensorflow") == context.tf

@@ -23,18 +23,18 @@ START_SHARED = ("jupyter_hvd.runtime.start_shared", f"{SHARING_FILE}.start_share
 
 
 def uses_horovod(context: Context) -> cst.CSTNode | None:
-    """The first import of Horovod, or of a part of it, or the call by which the ranks share the program."""
+    """Return the first import of Horovod or of a part of it, or the first call of `start_shared`; None if there is none."""
     calls = (
         call
         for call in context.values.index.calls
         if context.values.qualified(call.func) in START_SHARED
     )
-    return next(_imports(context, "horovod"), None) or next(calls, None)
+    return next(_find_imports(context, "horovod"), None) or next(calls, None)
 
 
 def imports_tensorflow(context: Context) -> bool:
     """Whether the program imports TensorFlow or Keras anywhere."""
-    return any(True for _ in _imports(context, "tensorflow"))
+    return any(True for _ in _find_imports(context, "tensorflow"))
 
 
 def makes_models(context: Context) -> bool:
@@ -44,21 +44,21 @@ def makes_models(context: Context) -> bool:
     return any(kind_of(qualified(call.func)) in trained for call in context.values.index.calls)
 
 
-def is_own_work(context: Context) -> bool:
+def is_converted_already(context: Context) -> bool:
     """Whether this converter wrote the program."""
     return MARK in context.module.source and uses_horovod(context) is not None
 
 
-def first_import(context: Context) -> cst.CSTNode | None:
-    """The first top-level statement that imports TensorFlow or Keras."""
-    for node in _imports(context, "tensorflow"):
+def find_first_import(context: Context) -> cst.CSTNode | None:
+    """Return the first top-level statement that imports TensorFlow or Keras; None if there is none."""
+    for node in _find_imports(context, "tensorflow"):
         if context.module.function_of(node) is None:
             return context.module.top_level_statement(node)
     return None
 
 
-def _imports(context: Context, library: str) -> Iterator[cst.CSTNode]:
-    """The imports of a library or its parts, `keras` being one of TensorFlow's."""
+def _find_imports(context: Context, library: str) -> Iterator[cst.CSTNode]:
+    """Yield the imports of a library or its parts; `keras` counts as part of TensorFlow."""
     for node in context.values.index.imports:
         if isinstance(node, cst.Import):
             modules: list[cst.BaseExpression | None] = [alias.name for alias in node.names]
@@ -70,24 +70,24 @@ def _imports(context: Context, library: str) -> Iterator[cst.CSTNode]:
 
 
 @dataclass(frozen=True)
-class Place:
-    """A statement that others can stand in front of, and where it begins."""
+class InsertionPoint:
+    """A statement in front of which lines can be inserted, and the offset where it begins."""
 
     statement: cst.CSTNode
     offset: int
 
 
-def first_place(context: Context) -> Place | None:
-    """The first statement that lines of ours can stand in front of."""
-    return next((p for p in _places(context) if not stays_first(p.statement)), None)
+def find_first_insertion_point(context: Context) -> InsertionPoint | None:
+    """Return the first statement in front of which the converter may insert lines; None if there is none."""
+    return next((p for p in _insertion_points(context) if not must_stay_first(p.statement)), None)
 
 
-def _places(context: Context) -> Iterator[Place]:
-    """The top-level statements whose first line is the user's Python alone, in order."""
+def _insertion_points(context: Context) -> Iterator[InsertionPoint]:
+    """Yield the top-level statements whose first line consists of the user's Python only, in order."""
     module, text = context.module, context.cells.text
     for statement in module.tree.body:
         inner: cst.CSTNode = statement
-        if isinstance(statement, cst.With) and is_header(context, statement):
+        if isinstance(statement, cst.With) and is_cell_header(context, statement):
             inner = statement.body.body[0]
         first = inner
         if isinstance(inner, cst.FunctionDef | cst.ClassDef) and inner.decorators:
@@ -95,18 +95,18 @@ def _places(context: Context) -> Iterator[Place]:
         offset = module.span(first).start
         line = slice(module.line_start(offset), module.line_end(offset))
         if text[line] == module.source[line] and not text[line.start : offset].strip():
-            yield Place(inner, offset)
+            yield InsertionPoint(inner, offset)
 
 
-def is_header(context: Context, statement: cst.With) -> bool:
-    """Whether this stands around a cell that is indented as a whole, and is not the user's."""
+def is_cell_header(context: Context, statement: cst.With) -> bool:
+    """Whether a `with` is not the user's, but stands around a cell whose lines are all indented."""
     start = context.module.span(statement).start
     first = context.module.span(statement.body.body[0]).start
     return context.cells.cell_of(start) != context.cells.cell_of(first)
 
 
-def stays_first(statement: cst.CSTNode) -> bool:
-    """Whether Python wants a statement to be the first: a docstring, an import from `__future__`."""
+def must_stay_first(statement: cst.CSTNode) -> bool:
+    """Whether Python requires a statement to come first: a docstring or an import from `__future__`."""
     match statement:
         case cst.SimpleStatementLine(
             body=[
@@ -120,12 +120,12 @@ def stays_first(statement: cst.CSTNode) -> bool:
 
 
 @dataclass(frozen=True)
-class StartPlace:
+class HorovodPosition:
     """Where Horovod is imported and started.
 
     Attributes:
-        anchor: the statement that it stands beside. offset: where it is inserted.
-        in_front: whether it stands in front of that statement, and not behind it.
+        anchor: the statement beside which it is inserted. offset: where it is inserted.
+        in_front: whether it is inserted in front of that statement, or behind it.
     """
 
     anchor: cst.CSTNode
@@ -133,16 +133,19 @@ class StartPlace:
     in_front: bool
 
 
-def start_place(context: Context, users: Sequence[Fix]) -> StartPlace | None:
-    """Behind the imports of TensorFlow, or in front of the first line that needs Horovod where that is earlier.
+def choose_horovod_position(context: Context, users: Sequence[Fix]) -> HorovodPosition | None:
+    """Return where to import and start Horovod: behind the imports of TensorFlow, or above an earlier line that needs Horovod.
 
-    At the top where functions alone import TensorFlow; None where there is no place.
+    At the top if only functions import TensorFlow. None if there is no such position.
+
+    Args:
+        users: the fixes that need Horovod.
     """
-    first = first_import(context)
+    first = find_first_import(context)
     if first is None:
-        top = first_place(context)
-        return None if top is None else StartPlace(top.statement, top.offset, True)
-    end = end_of_imports(context, first)
+        top = find_first_insertion_point(context)
+        return None if top is None else HorovodPosition(top.statement, top.offset, True)
+    end = find_end_of_imports(context, first)
     early = sorted(edit.start for fix in users for edit in fix.edits if edit.start < end)
     statements = [s for s in context.module.tree.body if context.module.span(s).start < end]
     called: set[str] = set()
@@ -155,12 +158,12 @@ def start_place(context: Context, users: Sequence[Fix]) -> StartPlace | None:
         elif needs or called & set(
             re.findall(r"\w+", context.module.source[span.start : span.end])
         ):
-            return StartPlace(statement, span.start, True)
-    return StartPlace(first, end, False)
+            return HorovodPosition(statement, span.start, True)
+    return HorovodPosition(first, end, False)
 
 
-def end_of_imports(context: Context, first: cst.CSTNode) -> int:
-    """The end of the last line of the imports that follow one another from `first` on, in the same cell."""
+def find_end_of_imports(context: Context, first: cst.CSTNode) -> int:
+    """Return the end of the last line of the block of imports that begins with `first`, within its cell."""
     cells, span = context.cells, context.module.span
     body = list(context.module.tree.body)
     last = first

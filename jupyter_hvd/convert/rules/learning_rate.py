@@ -18,12 +18,18 @@ from .context import HOROVOD, RUNTIME, TENSORFLOW, Context, Rule
 from .optimizer_rates import (
     depends_on_rates,
     find_loaded_models,
+    find_summed_loss_constructors,
+    find_unscaled_constructors,
     find_unseen_optimizers,
-    makers_for_summed_losses,
-    makers_with_kept_rates,
 )
-from .optimizers import called, default_optimizer_call, optimizer_makers, rate_given, scaled_default
-from .own_updates import decays_of, grows_with_batch, is_undone, rates_of
+from .optimizers import (
+    find_called_functions,
+    find_optimizer_constructors,
+    find_rate_argument,
+    format_default_optimizer,
+    format_scaled_default,
+)
+from .own_updates import find_rates, find_weight_decays, grows_with_batch, is_undone
 
 #: Kinds of values that are numbers.
 NUMBERS = frozenset({Kind.CONSTANT, Kind.OTHER})
@@ -108,7 +114,7 @@ class ScaleRate(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         if not context.batch_sizes.grown:
             return
-        found = list(self._of_optimizers(context))
+        found = list(self._scale_optimizers(context))
         yield from found
         if not found and not context.options.open_ended:  # else another cell may have it
             yield Problem(
@@ -118,22 +124,27 @@ class ScaleRate(Rule):
                 "warning",
             )
 
-    def _of_optimizers(self, context: Context) -> Iterator[Finding]:
-        kept = makers_with_kept_rates(context)
+    def _scale_optimizers(self, context: Context) -> Iterator[Finding]:
+        """Yield the fixes and problems of all optimizers and hand-written updates."""
+        kept = find_unscaled_constructors(context)
         warmup = context.options.warmup_epochs
         touched = context.keeps_values or warmup > 0 or depends_on_rates(context)
         wrapped = list(find_unseen_optimizers(context))
         flowing = {node for each in wrapped for node in context.values.flow.backward_slice(each)}
         for expression in wrapped:
-            yield scale_where_it_updates(context, expression)
-        summed = makers_for_summed_losses(context)
+            yield scale_at_updates(context, expression)
+        summed = find_summed_loss_constructors(context)
         for call in context.values.index.calls:
-            if optimizer_makers(context, call) and call not in kept and call not in flowing:
-                yield from self._of_maker(context, call, touched, call in summed)
-        yield from self._of_compiles(context, kept, touched, summed)
+            if (
+                find_optimizer_constructors(context, call)
+                and call not in kept
+                and call not in flowing
+            ):
+                yield from self._scale_constructor(context, call, touched, call in summed)
+        yield from self._scale_compiled_optimizers(context, kept, touched, summed)
         for model in find_loaded_models(context):
-            yield scale_where_it_updates(context, model)
-        yield from self._of_updates(context)
+            yield scale_at_updates(context, model)
+        yield from self._scale_updates(context)
         loops = context.batch_sizes.grown - {*context.training.keras.fits} if warmup else ()
         for call in sorted(loops, key=lambda each: context.module.span(each).start):
             yield Problem(
@@ -143,23 +154,27 @@ class ScaleRate(Rule):
                 "info",
             )
 
-    def _of_maker(
+    def _scale_constructor(
         self, context: Context, call: cst.Call, touched: bool, is_summed: bool
     ) -> Iterator[Finding]:
-        """Scale the rate of the optimizer that a call makes; one around another, as Lookahead, has that one's.
+        """Scale the rate in an optimizer's constructor call. An optimizer around another one, such as Lookahead, has the inner
+        one's rate.
 
         Args:
+            touched: rates are read or set elsewhere, so they are multiplied only while the optimizer updates.
             is_summed: its gradients are those of a sum over the rows of a batch.
         """
         if any(Role.OPTIMIZER in context.values.kinds(arg.value) for arg in call.args):
             return
-        makers = optimizer_makers(context, call)
-        known = tf_api.optimizer(next(iter(makers)).name) if len(makers) == 1 else None
-        if len(called(context, call)) != 1 or any(v.kind is Kind.FUNCTION for v in makers):
+        makers = find_optimizer_constructors(context, call)
+        known = tf_api.find_optimizer(next(iter(makers)).name) if len(makers) == 1 else None
+        if len(find_called_functions(context, call)) != 1 or any(
+            v.kind is Kind.FUNCTION for v in makers
+        ):
             known = None
-        rate = rate_given(context, call)
+        rate = find_rate_argument(context, call)
         plain = has_plain_rate(context, call, rate)
-        grows = rate is not None and context.batch_sizes.follow(rate.value)
+        grows = rate is not None and context.batch_sizes.is_scaled_by_sources(rate.value)
         if known is not None and known.name == "SGD" and is_summed:
             yield self._report_summed_loss(context, call)
             return
@@ -171,30 +186,37 @@ class ScaleRate(Rule):
                 "info",
             )
         elif touched or known is None or not known.name or not plain:
-            yield scale_where_it_updates(context, call)
+            yield scale_at_updates(context, call)
         elif rate is not None:
             yield Fix(
-                rate.value, context.times_size(rate.value), explain_larger_rate(context, rate.value)
+                rate.value,
+                context.multiply_by_size(rate.value),
+                explain_larger_rate(context, rate.value),
             )
         else:
-            default = scaled_default(context, known, context.module.text(call.func))
+            default = format_scaled_default(context, known, context.module.text(call.func))
             opening = context.module.source.index("(", context.module.span(call.func).end) + 1
             text = f"{default}, " if call.args else default
             yield Fix(call, (context.insert(opening, text),))
 
-    def _of_compiles(
+    def _scale_compiled_optimizers(
         self,
         context: Context,
         kept: Set[cst.CSTNode],
         touched: bool,
         summed: Set[cst.CSTNode],
     ) -> Iterator[Finding]:
-        """Optimizers that `compile` makes of their names, and the default one."""
+        """Scale the optimizers that `compile` creates from a name, and the default one.
+
+        Args:
+            kept: constructors whose rate stays. touched: as for `_scale_constructor`. summed: constructors that minimize summed
+                losses.
+        """
         for call in context.training.keras.compiles:
             arg = argument(call, "optimizer", 0)
             if arg is None and not has_star(call) and call not in kept:
                 known = tf_api.OPTIMIZERS["rmsprop"]
-                text = f"optimizer={scaled_optimizer_call(context, known, touched)}"
+                text = f"optimizer={format_scaled_optimizer(context, known, touched)}"
                 edit = context.add_keyword(call, text)
                 yield Fix(call, (edit,), needs=(HOROVOD, RUNTIME, TENSORFLOW))
             elif arg is not None and isinstance(arg.value, cst.SimpleString):
@@ -202,11 +224,12 @@ class ScaleRate(Rule):
                 if named is not None and named.name == "SGD" and arg.value in summed:
                     yield self._report_summed_loss(context, arg.value)
                 elif named is not None and arg.value not in kept:
-                    text = scaled_optimizer_call(context, named, touched)
+                    text = format_scaled_optimizer(context, named, touched)
                     edit = context.replace(arg.value, text)
                     yield Fix(arg.value, (edit,), needs=(HOROVOD, RUNTIME, TENSORFLOW))
 
     def _report_summed_loss(self, context: Context, optimizer: cst.CSTNode) -> Problem:
+        """Return a note that a rate stays, because gradients of a summed loss grow with the batch."""
         return Problem(
             optimizer,
             "the loss is a sum over the rows of a batch, so gradients grow with the batch, and this rate is not scaled",
@@ -214,8 +237,8 @@ class ScaleRate(Rule):
             "info",
         )
 
-    def _of_updates(self, context: Context) -> Iterator[Finding]:
-        """The rates by which the program changes weights itself."""
+    def _scale_updates(self, context: Context) -> Iterator[Finding]:
+        """Scale the rates by which the program changes weights itself, without an optimizer."""
         own = [
             update
             for update, sites in context.data.step_sites
@@ -230,11 +253,11 @@ class ScaleRate(Rule):
             if grows_with_batch(context, update):
                 yield self._report_summed_loss(context, update.call)
                 continue
-            rates = list(rates_of(context, update, moments))
+            rates = list(find_rates(context, update, moments))
             for rate in rates:
-                yield Fix(rate, context.times_size(rate), explain_larger_rate(context, rate))
-            for decay in decays_of(context, update):
-                yield raise_decay(context, decay)
+                yield Fix(rate, context.multiply_by_size(rate), explain_larger_rate(context, rate))
+            for decay in find_weight_decays(context, update):
+                yield raise_decay_to_size(context, decay)
             if not rates:
                 yield Problem(
                     update.call,
@@ -245,16 +268,16 @@ class ScaleRate(Rule):
 
 
 def explain_larger_rate(context: Context, rate: cst.BaseExpression) -> str:
-    """Why a rate is multiplied."""
+    """Return the reason for multiplying a rate."""
     text = context.module.text(rate)
     return f"rate {text} → {text} × ranks: a step averages over N times the rows, so it may be N times as large"
 
 
-def scale_where_it_updates(context: Context, optimizer: cst.BaseExpression) -> Fix:
-    """An optimizer that multiplies its rate only while it updates weights."""
+def scale_at_updates(context: Context, optimizer: cst.BaseExpression) -> Fix:
+    """Return the fix that wraps an optimizer in `scale_rate`, which multiplies its rate only while it updates weights."""
     epochs = context.options.warmup_epochs
     edits = context.wrap(
-        optimizer, f"{context.runtime('scale_rate')}(", f"{warmup_argument(context)})"
+        optimizer, f"{context.runtime('scale_rate')}(", f"{format_warmup_argument(context)})"
     )
     grows = f" It grows from rate to rate × ranks in the first {epochs} epochs of `fit`."
     return Fix(
@@ -262,30 +285,30 @@ def scale_where_it_updates(context: Context, optimizer: cst.BaseExpression) -> F
     )
 
 
-def warmup_argument(context: Context) -> str:
-    """The argument behind an optimizer whose rate grows in the first epochs; '' where none is to."""
+def format_warmup_argument(context: Context) -> str:
+    """Return `, warmup_epochs=…` for a call of `scale_rate`; '' without a warm-up."""
     epochs = context.options.warmup_epochs
     return f", warmup_epochs={epochs}" if epochs else ""
 
 
-def scaled_optimizer_call(context: Context, known: tf_api.Optimizer, touched: bool) -> str:
-    """A call that makes an optimizer with its default rate, scaled there or at the sink."""
+def format_scaled_optimizer(context: Context, known: tf_api.Optimizer, touched: bool) -> str:
+    """Return a call that creates an optimizer with its default rate, multiplied there or, if `touched`, by `scale_rate`."""
     if not touched:
-        return default_optimizer_call(context, known)
-    optimizer = default_optimizer_call(context, known, scaled=False)
-    return f"{context.runtime('scale_rate')}({optimizer}{warmup_argument(context)})"
+        return format_default_optimizer(context, known)
+    optimizer = format_default_optimizer(context, known, scaled=False)
+    return f"{context.runtime('scale_rate')}({optimizer}{format_warmup_argument(context)})"
 
 
 def has_plain_rate(context: Context, call: cst.Call, rate: cst.Arg | None) -> bool:
-    """Whether an optimizer is given a number for its rate, or none, and no decay of it by steps."""
+    """Whether an optimizer is given a number as its rate, or no rate, and no decay by steps."""
     if has_star(call) or argument(call, "decay") is not None:
         return False
     kinds = context.values.kinds(rate.value) if rate is not None else frozenset()
     return rate is None or (bool(kinds) and kinds <= NUMBERS)
 
 
-def raise_decay(context: Context, decay: cst.BaseExpression) -> Fix:
-    """A decay of weights at each step, raised to the power of the number of ranks."""
+def raise_decay_to_size(context: Context, decay: cst.BaseExpression) -> Fix:
+    """Return the fix that raises a per-step decay of weights to the power of the number of ranks."""
     text = context.module.text(decay)
     why = f"{text} → {text} ** ranks: weights decay by it at each step, and a step of N ranks stands for N steps"
     coercion = Coercion(decay, Fraction(1), "repeated", False, why)

@@ -21,7 +21,7 @@ RATE_ATTRIBUTES = frozenset({*RATES, "iterations", "_learning_rate", "_decayed_l
 
 
 def depends_on_rates(context: Context) -> bool:
-    """Whether anything depends on an optimizer's rate or step count after its creation."""
+    """Whether the program reads or sets an optimizer's rate or step count after its creation, itself or by a callback."""
     values = context.values
     for node in values.index.attributes:
         if node.attr.value in RATE_ATTRIBUTES and may_be_of_optimizer(context, node.value):
@@ -36,7 +36,7 @@ def depends_on_rates(context: Context) -> bool:
 
 
 def may_be_of_optimizer(context: Context, owner: cst.BaseExpression) -> bool:
-    """Whether an attribute may be an optimizer's: its owner is one, or nothing is known of it."""
+    """Whether an attribute's owner is an optimizer, or nothing is known about it."""
     if is_optimizer(context, owner):
         return True
     is_self = isinstance(owner, cst.Name) and owner.value == "self"
@@ -45,7 +45,7 @@ def may_be_of_optimizer(context: Context, owner: cst.BaseExpression) -> bool:
 
 
 def find_unseen_optimizers(context: Context) -> Iterator[cst.BaseExpression]:
-    """The optimizer arguments of `compile` that may be a name, a configuration, or unknown."""
+    """Yield the optimizer arguments of `compile` that may be a name, a configuration, or unknown."""
     for call in context.training.keras.compiles:
         arg = argument(call, "optimizer", 0)
         if arg is None or isinstance(arg.value, cst.SimpleString):
@@ -56,7 +56,7 @@ def find_unseen_optimizers(context: Context) -> Iterator[cst.BaseExpression]:
 
 
 def find_loaded_models(context: Context) -> list[cst.Call]:
-    """The calls that load models which are trained on with the optimizer that they were saved with, at one process's rate."""
+    """Return the calls that load a model which is trained further, without a new `compile`, with its saved optimizer and rate."""
     grown, fits = context.batch_sizes.grown, context.training.keras.fits
     receivers = [f.func.value for f in fits if f in grown and isinstance(f.func, cst.Attribute)]
     compiled = {
@@ -75,15 +75,15 @@ def find_loaded_models(context: Context) -> list[cst.Call]:
     return list(dict.fromkeys(filter(is_loader, loaded)))
 
 
-def makers_with_kept_rates(context: Context) -> frozenset[cst.CSTNode]:
-    """The constructors of optimizers whose batches do not grow: they keep the rates of one process."""
+def find_unscaled_constructors(context: Context) -> frozenset[cst.CSTNode]:
+    """Return the constructor calls of optimizers that only train on batches that do not grow, so their rates stay."""
     grown = context.batch_sizes.grown
     kept: set[cst.CSTNode] = set()
     scaled: set[cst.CSTNode] = set()
     for update, sites in context.data.step_sites:
         if update.optimizer is not None:
             grows = any(site.call in grown for site in sites)
-            (scaled if grows else kept).update(makers_of(context, update))
+            (scaled if grows else kept).update(find_constructors(context, update))
     for call in context.training.keras.compiles:
         assert isinstance(call.func, cst.Attribute)
         model = context.module.text(call.func.value)
@@ -93,48 +93,53 @@ def makers_with_kept_rates(context: Context) -> frozenset[cst.CSTNode]:
         tuners = context.training.keras.tuners
         if tuners.searches and tuners.builds(call):
             grows = all(training in grown for training in tuners.trainings)
-            (scaled if grows else kept).update(compiled_makers(context, call))
+            (scaled if grows else kept).update(find_compiled_constructors(context, call))
         elif trained:
             grows = any(fit in grown for fit in trained)
-            (scaled if grows else kept).update(compiled_makers(context, call))
+            (scaled if grows else kept).update(find_compiled_constructors(context, call))
     return frozenset(kept - scaled)
 
 
-def makers_for_summed_losses(context: Context) -> frozenset[cst.CSTNode]:
-    """The constructors of optimizers that only minimize sums over the rows of a batch that grows."""
+def find_summed_loss_constructors(context: Context) -> frozenset[cst.CSTNode]:
+    """Return the constructor calls of optimizers that only minimize sums over the rows of a growing batch."""
     summed: set[cst.CSTNode] = set()
     others: set[cst.CSTNode] = set()
     for update, _ in context.data.step_sites:
-        (summed if minimizes_sum(context, update) else others).update(makers_of(context, update))
+        (summed if minimizes_sum(context, update) else others).update(
+            find_constructors(context, update)
+        )
     compiled = [
-        made for c in context.training.keras.compiles for made in compiled_makers(context, c)
+        made
+        for c in context.training.keras.compiles
+        for made in find_compiled_constructors(context, c)
     ]
     for update in context.training.updates:
         if context.training.keras.runs(update.function):
-            makers = makers_of(context, update) or compiled
+            makers = find_constructors(context, update) or compiled
             (summed if minimizes_sum(context, update) else others).update(makers)
     for call in context.training.keras.compiles:
         if (loss := argument(call, "loss", 1)) is not None:
             is_sum = is_summing_loss(context, loss.value)
-            (summed if is_sum else others).update(compiled_makers(context, call))
+            (summed if is_sum else others).update(find_compiled_constructors(context, call))
     return frozenset(summed - others)
 
 
 def minimizes_sum(context: Context, update: Update) -> bool:
-    """Whether the gradients that an update applies are those of sums over the rows of a batch."""
+    """Whether an update applies gradients of sums over the rows of a batch, and of nothing else."""
     applied = context.training.gradients.flowing_into(*update.applied) if update.applied else ()
     targets = [arg.value for g in applied if (arg := argument(g, "target", 0)) is not None]
     return bool(targets) and all(is_sum_over_rows(context, each) for each in targets)
 
 
 def is_summing_loss(context: Context, loss: cst.BaseExpression) -> bool:
-    """Whether a loss that a model is compiled with is made with `reduction="sum"`, or with Keras 2's `Reduction.SUM`."""
+    """Whether a loss for `compile` is created with `reduction="sum"`, or with Keras 2's `Reduction.SUM`."""
     computed = context.values.flow.computed_from(loss)
     given = [a for n in computed if isinstance(n, cst.Call) if (a := argument(n, "reduction"))]
-    return any(_is_sum(arg.value) for arg in given)
+    return any(_names_sum(arg.value) for arg in given)
 
 
-def _is_sum(reduction: cst.BaseExpression) -> bool:
+def _names_sum(reduction: cst.BaseExpression) -> bool:
+    """Whether an argument is `"sum"` or `….SUM`."""
     match reduction:
         case cst.SimpleString():
             return reduction.evaluated_value == "sum"
@@ -144,24 +149,28 @@ def _is_sum(reduction: cst.BaseExpression) -> bool:
 
 
 def is_sum_over_rows(context: Context, loss: cst.BaseExpression) -> bool:
-    """Whether a loss is a sum, and grows with the rows of a batch."""
+    """Whether a loss is a sum that grows with the rows of a batch."""
     computed = context.values.flow.computed_from(loss)
     names = (context.values.qualified(n.func) for n in computed if isinstance(n, cst.Call))
     is_summed = any(name.startswith("tensorflow.") and name.endswith("sum") for name in names)
     return is_summed and context.scales.exponent(loss) == 1
 
 
-def makers_of(context: Context, update: Update) -> frozenset[cst.CSTNode]:
-    """The constructors of an update's optimizer; for a model's update, of any optimizer that the program compiles a model with."""
+def find_constructors(context: Context, update: Update) -> frozenset[cst.CSTNode]:
+    """Return the constructor calls of an update's optimizer; for a model's update, of all optimizers that models are compiled
+    with.
+    """
     if update.is_of_model:
         compiles = context.training.keras.compiles
-        return frozenset(made for call in compiles for made in compiled_makers(context, call))
+        return frozenset(
+            made for call in compiles for made in find_compiled_constructors(context, call)
+        )
     values = context.values.of(update.optimizer) if update.optimizer is not None else ()
     return frozenset(value.node for value in values if value.node is not None)
 
 
-def compiled_makers(context: Context, call: cst.Call) -> frozenset[cst.CSTNode]:
-    """The constructors of the optimizer that a model is compiled with; the call itself where it names none."""
+def find_compiled_constructors(context: Context, call: cst.Call) -> frozenset[cst.CSTNode]:
+    """Return the constructor calls of the optimizer in a `compile` call; the `compile` call itself if it names none."""
     arg = argument(call, "optimizer", 0)
     if arg is None:
         return frozenset({call})

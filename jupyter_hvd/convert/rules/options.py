@@ -65,30 +65,30 @@ class Options:
     def resolve(
         cls, explicit: Mapping[str, Any] | None = None, path: Path | None = None
     ) -> Options:
-        """The requested options, completed by the project's settings.
+        """Return the given options, completed by the project's settings.
 
         Args:
             explicit: the options that the caller gave.
-            path: the file, or its folder, whose nearest `pyproject.toml` counts; none where it is None.
+            path: the file or folder whose nearest `pyproject.toml` counts; None for no settings.
 
         Raises:
-            OptionError: a value that was given is wrong.
-            UnusableInputError: one in `pyproject.toml` is.
+            OptionError: a given value is wrong.
+            UnusableInputError: a value in `pyproject.toml` is wrong.
         """
         project = {} if path is None else settings_near(path, cls)
         return cls(**{**project, **(explicit or {})})
 
     def uses(self, code: str) -> bool:
-        """Whether the rule or diagnostic with this code takes part."""
+        """Whether `select` and `ignore` leave the rule or diagnostic with this code in."""
         chosen = not self.select or code.startswith(self.select)
         return chosen and not (self.ignore and code.startswith(self.ignore))
 
 
 def check_codes(name: str, codes: Any) -> None:
-    """Refuse what is no tuple of codes, or beginnings of codes, of rules.
+    """Refuse anything but a tuple of rule codes, or of beginnings of codes.
 
     Raises:
-        OptionError
+        OptionError: it is another type, or there is no such rule.
     """
     if not isinstance(codes, tuple) or not all(isinstance(code, str) for code in codes):
         raise OptionError(name, 'must be a list of codes, such as ["HVD2", "HVD301"]')

@@ -9,7 +9,7 @@ import libcst as cst
 from ...analysis.syntax import argument
 from .base import Example, Finding, Problem, program
 from .context import Context
-from .environment import settings
+from .environment import find_settings
 from .refusal import Refusal
 
 
@@ -49,7 +49,9 @@ class OtherBackend(Refusal):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        chosen: list[tuple[cst.CSTNode, cst.BaseExpression]] = [*settings(context, "KERAS_BACKEND")]
+        chosen: list[tuple[cst.CSTNode, cst.BaseExpression]] = [
+            *find_settings(context, "KERAS_BACKEND")
+        ]
         for call in context.values.index.calls:
             if context.values.qualified(call.func) == "tensorflow.keras.config.set_backend":
                 backend = argument(call, "backend", 0)

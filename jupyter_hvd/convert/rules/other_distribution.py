@@ -9,7 +9,7 @@ import libcst as cst
 from ..tensorflow import tf_api
 from .base import Example, Finding, program
 from .context import Context
-from .refusal import Refusal, uses
+from .refusal import Refusal, report_first_use
 
 
 class OtherDistribution(Refusal):
@@ -49,17 +49,19 @@ class OtherDistribution(Refusal):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        yield from uses(
+        yield from report_first_use(
             context,
             tf_api.OTHER_DISTRIBUTION,
             "this program already distributes, with {name}",
             "remove the strategy and its scope, so that the program trains in one process, then convert it",
             (*tf_api.LOCAL_STRATEGIES, *tf_api.WITH_LOCAL_STRATEGIES),
-            lambda node, name: is_tpu(name) and self._has_other_way(context, node),
+            lambda node, name: belongs_to_tpus(name) and self._has_alternative(context, node),
         )
 
-    def _has_other_way(self, context: Context, node: cst.CSTNode) -> bool:
-        """Whether a program goes on without what it asks for here: where there is no TPU, as where Horovod runs."""
+    def _has_alternative(self, context: Context, node: cst.CSTNode) -> bool:
+        """Whether the program has an alternative without this strategy: `except`, or an `else` with a strategy for local
+        devices.
+        """
         child = node
         for ancestor in context.module.ancestors(node):
             if isinstance(ancestor, cst.Try) and child is ancestor.body and ancestor.handlers:
@@ -67,22 +69,24 @@ class OtherDistribution(Refusal):
             if isinstance(ancestor, cst.If) and child is ancestor.body:
                 other = ancestor.orelse
                 inside = {
-                    a for call in self._local(context) for a in context.module.ancestors(call)
+                    a
+                    for call in self._local_strategies(context)
+                    for a in context.module.ancestors(call)
                 }
                 if other is not None and other in inside:
                     return True
             child = ancestor
         return False
 
-    def _local(self, context: Context) -> Iterator[cst.Call]:
-        """The calls that make a strategy for the devices of one process."""
+    def _local_strategies(self, context: Context) -> Iterator[cst.Call]:
+        """Yield the calls that make a strategy for the devices of one process."""
         for call in context.values.index.calls:
             if context.values.qualified(call.func) in tf_api.LOCAL_STRATEGIES:
                 yield call
 
 
-def is_tpu(name: str) -> bool:
-    """Whether a name is of what TPUs need, or of a module that has it."""
+def belongs_to_tpus(name: str) -> bool:
+    """Whether a canonical name belongs to TPU support, or to a module with TPU support."""
     return (
         "TPU" in name
         or name in ("tensorflow.distribute.cluster_resolver", "tensorflow.distribute.experimental")

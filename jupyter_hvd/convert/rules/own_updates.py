@@ -14,13 +14,13 @@ from .context import Context
 from .optimizer_rates import minimizes_sum
 
 
-def rates_of(
+def find_rates(
     context: Context, update: Update, moments: Sequence[cst.BaseExpression]
 ) -> Iterator[cst.BaseExpression]:
-    """The numbers that gradients, or moments of these, are multiplied by in what an update assigns: `w.assign_sub(0.01 * g)`.
+    """Yield the numbers that multiply gradients, or moments of gradients, in an update: `0.01` in `w.assign_sub(0.01 * g)`.
 
     Args:
-        moments: what else the program changes by gradients.
+        moments: other variables that the program changes by gradients.
     """
     names = set(map(context.module.text, moments))
     for node in nodes_in(update.call):
@@ -35,7 +35,7 @@ def rates_of(
 
 
 def grows_with_batch(context: Context, update: Update) -> bool:
-    """Whether the gradient of a sum over the rows of a batch is applied, and is not divided by the number of these rows."""
+    """Whether an update applies the gradient of a sum over a batch's rows without dividing it by the number of rows."""
     divisors = (
         context.scales.exponent(node.right)
         for node in nodes_in(update.call)
@@ -44,12 +44,12 @@ def grows_with_batch(context: Context, update: Update) -> bool:
     return minimizes_sum(context, update) and not any(divisors)
 
 
-def decays_of(context: Context, update: Update) -> Iterator[cst.BaseExpression]:
-    """The factor of the weight itself in an assignment, `1 - 1e-3` of `w.assign(w * (1 - 1e-3) - 0.01 * g)`."""
+def find_weight_decays(context: Context, update: Update) -> Iterator[cst.BaseExpression]:
+    """Yield the factor of the weight in an assignment: `1 - 1e-3` in `w.assign(w * (1 - 1e-3) - 0.01 * g)`."""
     text = context.module.text
     if method(update.call) != "assign" or not update.call.args:
         return
-    for summand in summands(update.call.args[0].value):
+    for summand in iterate_summands(update.call.args[0].value):
         match summand:
             case cst.BinaryOperation(left=left, operator=cst.Multiply(), right=right):
                 for weight, factor in ((left, right), (right, left)):
@@ -58,7 +58,7 @@ def decays_of(context: Context, update: Update) -> Iterator[cst.BaseExpression]:
 
 
 def is_undone(context: Context, update: Update, updates: Sequence[Update]) -> bool:
-    """Whether an update moves weights for a moment, as SAM does: `w.assign_add(e)`, and later `w.assign_sub(e)`."""
+    """Whether a later update reverses this one, as in SAM: `w.assign_add(e)`, then `w.assign_sub(e)`. Its size is no rate."""
     opposite = {"assign_add": "assign_sub", "assign_sub": "assign_add"}.get(method(update.call))
     moved = [context.module.text(arg.value) for arg in update.call.args[:1]]
     return any(
@@ -68,10 +68,11 @@ def is_undone(context: Context, update: Update, updates: Sequence[Update]) -> bo
     )
 
 
-def summands(value: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+def iterate_summands(value: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield the terms of a sum or difference."""
     match value:
         case cst.BinaryOperation(left=left, operator=cst.Add() | cst.Subtract(), right=right):
-            yield from summands(left)
-            yield from summands(right)
+            yield from iterate_summands(left)
+            yield from iterate_summands(right)
         case _:
             yield value

@@ -11,7 +11,7 @@ from ...analysis.syntax import has_star
 from ...analysis.tree import nodes_in
 from .base import Example, Finding, program
 from .context import Context, Rule
-from .imports import end_of_imports, first_import
+from .imports import find_end_of_imports, find_first_import
 
 #: Functions that give a text or number, and neither draw random numbers, read data nor call a model.
 PLAIN_FUNCTIONS = frozenset(
@@ -85,8 +85,8 @@ class Print(Rule):
         if UNSEEN_METHODS & {function.name.value for function in functions}:
             return
         properties = {f.name.value for f in functions if f.decorators}
-        first = first_import(context)
-        imported = 0 if first is None else end_of_imports(context, first)
+        first = find_first_import(context)
+        imported = 0 if first is None else find_end_of_imports(context, first)
         for call in context.values.index.calls:
             line = context.own_line(call)
             if line is None or context.values.qualified(call.func) != "builtins.print":
@@ -100,10 +100,10 @@ class Print(Rule):
 
 
 def is_plain(context: Context, expression: cst.BaseExpression, properties: set[str]) -> bool:
-    """Whether rank 0 may compute an expression by itself: it calls only functions that give a text or a number.
+    """Whether rank 0 may evaluate an expression by itself: it only calls functions that return a text or a number.
 
     Args:
-        properties: the names of attributes that the program computes.
+        properties: the names of decorated methods, whose attributes may run any code.
     """
     for node in nodes_in(expression):
         match node:

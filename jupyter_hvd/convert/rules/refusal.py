@@ -16,7 +16,7 @@ class Refusal(Rule):
     refuses = True
 
 
-def uses(
+def report_first_use(
     context: Context,
     names: tuple[str, ...],
     message: str,
@@ -24,8 +24,13 @@ def uses(
     harmless: tuple[str, ...] = (),
     passed_over: Callable[[cst.CSTNode, str], bool] | None = None,
 ) -> Iterator[Problem]:
-    """One problem for the first use of any of these names, those that end in a dot being prefixes, but for what is harmless,
-    or passed over where it stands.
+    """Yield one problem, at the first use of any of these names.
+
+    Args:
+        names: canonical names; those that end in a dot are prefixes.
+        message: what is wrong, with `{name}` for the name in the program.
+        harmless: names and their parts that are no problem.
+        passed_over: whether a use is no problem because of where it is.
     """
     for node in (
         *context.values.index.attributes,

@@ -101,7 +101,7 @@ class ScaleSteps(Rule):
 
 
 def explain_converted_number(text: str, coercion: Coercion) -> str:
-    """Why a number is converted."""
+    """Return the reason for converting a number, with the number before and after."""
     if coercion.kind == "repeated":
         return (
             f"{text} → {text} ** ranks: {coercion.reason}, and a step of N ranks stands for N steps"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..tensorflow import tf_api
 from .base import Example, Finding, program
 from .context import Context
-from .refusal import Refusal, uses
+from .refusal import Refusal, report_first_use
 
 
 class TF1(Refusal):
@@ -45,7 +45,7 @@ class TF1(Refusal):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        yield from uses(
+        yield from report_first_use(
             context,
             tf_api.TF1,
             "{name} belongs to TensorFlow 1",

@@ -40,11 +40,12 @@ class Batches:
 
     @property
     def can_grow(self) -> bool:
+        """Whether N ranks can take N times as many rows: some size is written, defaulted, or left to joining."""
         return bool(self.sizes or self.missing or self.joined)
 
 
-def merged(training: cst.Call, found: list[Batches]) -> Batches:
-    """The batches of one training that come from several places; of all rows where none of them can grow."""
+def merge_batches(training: cst.Call, found: list[Batches]) -> Batches:
+    """Return the batches of one training with several sources; full batches only if none of the sources can grow."""
     growing = [each for each in found if each.can_grow]
     whole = next((each.whole for each in found if each.whole is not None), None)
     return Batches(

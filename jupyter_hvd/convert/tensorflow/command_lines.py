@@ -20,7 +20,7 @@ class CommandLines:
         self._values = values
 
     def sets(self, name: cst.BaseExpression) -> bool:
-        """Whether a name is a parameter whose value a command line gives."""
+        """Whether a name is a parameter whose value comes from a command line."""
         if not isinstance(name, cst.Name) or not self.functions:
             return False
         reaching = self._values.definitions.reaching(name)
@@ -29,6 +29,7 @@ class CommandLines:
         )
 
     def sets_parameter(self, param: cst.Param) -> bool:
+        """Whether a command line gives this parameter its value."""
         return self._values.module.owner(param) in self.functions
 
     @cached_property
@@ -50,7 +51,9 @@ class CommandLines:
         return frozenset((*decorated, *run))
 
     def _decorators_of(self, function: cst.FunctionDef) -> Iterator[str]:
-        """The library names of `@click.command()`, and of `@app.command()` of an `app = typer.Typer()`."""
+        """Yield the canonical names of a function's decorators: of `@click.command()`, and of `@app.command()` with `app =
+        typer.Typer()`.
+        """
         for each in function.decorators:
             decorator = each.decorator
             called = decorator.func if isinstance(decorator, cst.Call) else decorator

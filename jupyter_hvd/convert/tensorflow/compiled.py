@@ -34,12 +34,12 @@ class CompiledCode:
 
     @cached_property
     def functions(self) -> frozenset[cst.CSTNode]:
-        """Functions that TensorFlow compiles themselves: decorated with or passed to `tf.function`."""
+        """The functions that are decorated with `tf.function`, or passed to it."""
         return frozenset(function for function, _ in self._compilations)
 
     @cached_property
     def _compilations(self) -> list[tuple[cst.CSTNode, Sequence[cst.Arg]]]:
-        """Functions that are decorated with or passed to `tf.function`, and what that is given."""
+        """The functions that `tf.function` compiles, each with the arguments of `tf.function`."""
         decorated = [
             (function, d.decorator.args if isinstance(d.decorator, cst.Call) else ())
             for function in self._values.index.functions
@@ -68,18 +68,24 @@ class CompiledCode:
 
     def eager_sites(self, update: Update) -> list[EagerSite]:
         """The outermost calls in eager code that run an update; empty where nothing calls it."""
-        return list(self._sites(update.call, update.function, ()))
+        return list(self._find_sites(update.call, update.function, ()))
 
-    def _sites(
+    def _find_sites(
         self, call: cst.Call, function: cst.FunctionDef | None, chain: tuple[cst.Call, ...]
     ) -> Iterator[EagerSite]:
+        """Yield the outermost eager calls that lead to a call, with the calls between.
+
+        Args:
+            function: the function that contains the call.
+            chain: the calls from the update's function outwards, so far.
+        """
         if function is None or not self.runs_compiled(function):
             yield EagerSite(call, chain)
             return
         for site in self._values.calls.sites(function):
             if site not in chain and self._values.qualified(site.func) != "tensorflow.function":
                 outer = self._values.module.function_of(site)
-                yield from self._sites(site, outer, (*chain, site))
+                yield from self._find_sites(site, outer, (*chain, site))
 
     def runs_compiled(
         self, function: cst.FunctionDef, seen: frozenset[cst.CSTNode] = frozenset()

@@ -32,7 +32,7 @@ class Gradients:
         self._values = values
 
     def is_gradient(self, node: cst.CSTNode) -> bool:
-        """Whether an expression is `tape.gradient(…)`, of a tape or of what may be one."""
+        """Whether an expression is `tape.gradient(…)` of a tape or of an unknown object."""
         match node:
             case cst.Call(func=cst.Attribute(value=tape)) if method(node) in GRADIENT_METHODS:
                 kinds = self._values.kinds(tape)
@@ -41,7 +41,7 @@ class Gradients:
 
     @cached_property
     def sources(self) -> frozenset[Value]:
-        """The variables, made in this module, that gradients are taken for."""
+        """The variables created in this module for which gradients are taken."""
         found: set[Value] = set()
         for call in self._values.index.calls:
             arg = argument(call, "sources", 1) if method(call) in GRADIENT_METHODS else None
@@ -51,7 +51,7 @@ class Gradients:
 
     @cached_property
     def are_taken_for_weights(self) -> bool:
-        """Whether the program takes gradients for variables, of its own or of a model."""
+        """Whether the program takes gradients for variables, its own or a model's."""
         taken = (
             argument(call, "sources", 1)
             for call in self._values.index.calls
@@ -63,7 +63,7 @@ class Gradients:
         )
 
     def is_weight(self, variable: cst.CSTNode, path: Path = ()) -> bool:
-        """Whether an expression is one of a model's variables, or one that a gradient is taken for."""
+        """Whether an expression is one of a model's variables, or one for which a gradient is taken."""
         pending: list[Source] = [(variable, path)]  # type: ignore[list-item]
         seen: set[tuple[cst.CSTNode, Path]] = set()
         while pending and len(seen) < MAX_STEPS:
@@ -82,7 +82,9 @@ class Gradients:
         path: Path = (),
         seen: set[tuple[cst.CSTNode, Path]] | None = None,
     ) -> Iterator[cst.Call]:
-        """The gradients that the part `path` of an expression is made of. Does not look inside `gradient(…)` itself."""
+        """Yield the `gradient(…)` calls whose results flow into the part `path` of an expression. Their arguments are not
+        searched.
+        """
         seen = set() if seen is None else seen
         if (node, path) in seen or len(path) > MAX_PATH:
             return

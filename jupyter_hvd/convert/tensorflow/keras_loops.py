@@ -42,7 +42,7 @@ class KerasLoops:
         self.tuners = Tuners(values)
 
     def is_model(self, receiver: cst.BaseExpression) -> bool | None:
-        """Whether a receiver is a Keras model; None where nothing tells, as of a class whose base another module makes."""
+        """Whether a receiver is a Keras model; None if that is unknown, as for a class whose base is in another module."""
         # A function is trained by nobody: another module's `*` has brought something else of its name.
         kinds = self._values.kinds(receiver) - {Kind.FUNCTION}
         if Role.MODEL in kinds:
@@ -51,7 +51,7 @@ class KerasLoops:
         return None if unknown or any(map(self._is_foreign, self._values.of(receiver))) else False
 
     def _is_foreign(self, value: Value) -> bool:
-        """Whether a value is of a class that inherits its `fit` from a library that nothing is known of."""
+        """Whether a value is an instance of a class that inherits `fit` from an unknown library."""
         classes = self._values.classes
         return (
             value.kind is Kind.INSTANCE
@@ -61,14 +61,14 @@ class KerasLoops:
         )
 
     def is_callback(self, owner: cst.ClassDef | None) -> bool:
-        """Whether a class of the program's own inherits Keras' callbacks."""
+        """Whether a class of the program inherits a Keras callback."""
         bases = self._values.classes.library_bases(owner) if owner is not None else ()
-        return any(map(tf_api.callback, bases))
+        return any(map(tf_api.find_callback, bases))
 
     def runs(
         self, function: cst.FunctionDef | None, seen: frozenset[cst.FunctionDef] = frozenset()
     ) -> bool:
-        """Whether Keras itself calls the function: a model's own `train_step`, or what only such methods call."""
+        """Whether only Keras calls the function: a model's `train_step`, or a function that only such methods call."""
         if function is None or function in seen:
             return False
         owner = self._values.module.class_of(function)
@@ -80,10 +80,10 @@ class KerasLoops:
 
     @cached_property
     def compiles(self) -> list[cst.Call]:
-        """Calls of Keras' own `compile` that say which optimizer, or leave it at the default.
+        """Calls of Keras' own `compile`, with an optimizer or the default one.
 
-        A model with a `compile` of its own, for two optimizers or a loss of its own, hands on what
-        Keras is to know with `super().compile(…)`; without arguments it trains with its own optimizers.
+        A model with its own `compile`, for two optimizers or its own loss, passes to Keras what it needs by
+        `super().compile(…)`; without arguments there, it trains with its own optimizers.
         """
         found = []
         for call in self._values.index.calls:
@@ -95,20 +95,24 @@ class KerasLoops:
                     found.append(call)
                 continue
             model = self.is_model(receiver)
-            named = model is None and (keywords(call) & _OF_COMPILE or self._is_fitted(receiver))
+            named = model is None and (
+                list_keywords(call) & _OF_COMPILE or self._is_fitted(receiver)
+            )
             if (model or named) and not self._has_own_compile(receiver):
                 found.append(call)
         return found
 
     def _is_fitted(self, receiver: cst.BaseExpression) -> bool:
-        """Whether what is compiled is also trained by `fit`: only Keras has both."""
+        """Whether the compiled object is also trained by `fit`: only Keras models have both methods."""
         return self._values.module.text(receiver) in self._fitted
 
     @cached_property
     def _fitted(self) -> frozenset[str]:
-        return self._receivers(*POSITIONS)
+        """The texts of the receivers of `fit` and `fit_generator`."""
+        return self._receiver_texts(*POSITIONS)
 
-    def _receivers(self, *methods: str) -> frozenset[str]:
+    def _receiver_texts(self, *methods: str) -> frozenset[str]:
+        """Return the texts of the objects on which these methods are called."""
         return frozenset(
             self._values.module.text(call.func.value)
             for call in self._values.index.calls
@@ -116,6 +120,7 @@ class KerasLoops:
         )
 
     def _is_super_of_model(self, receiver: cst.BaseExpression) -> bool:
+        """Whether a receiver is `super()` in a class that inherits a Keras model."""
         if not (
             isinstance(receiver, cst.Call)
             and self._values.qualified(receiver.func) == "builtins.super"
@@ -125,6 +130,7 @@ class KerasLoops:
         return owner is not None and self._values.is_of_kind(owner, Role.MODEL)
 
     def _has_own_compile(self, receiver: cst.BaseExpression) -> bool:
+        """Whether a receiver's class, or a base class in this module, defines `compile`."""
         return any(
             isinstance(member, cst.FunctionDef) and member.name.value == "compile"
             for value in self._values.of(receiver)
@@ -145,27 +151,28 @@ class KerasLoops:
 
     @cached_property
     def shown_fits(self) -> list[cst.Call]:
-        """The calls of `fit` that hide no arguments in `*` or `**`."""
+        """The calls of `fit` without arguments in `*` or `**`."""
         return [call for call in self.fits if not has_star(call)]
 
     @cached_property
     def shown_trainings(self) -> list[cst.Call]:
-        """The calls of `fit`, and of a tuner's `search` that is given what `fit` is, that hide no arguments."""
+        """The calls of `fit`, and of a tuner's `search` that passes its arguments to `fit`, without arguments in `*` or `**`."""
         trained = self.tuners.searches if self._searches_say_batches else []
         return [*self.shown_fits, *(call for call in trained if not has_star(call))]
 
     @property
     def _searches_say_batches(self) -> bool:
+        """Whether the arguments of `search` determine the batch size: the program's own tuners do not set it."""
         return self.tuners.trainings == self.tuners.searches and not self.tuners.sizes_set
 
     @cached_property
     def searches(self) -> list[cst.Call]:
-        """The calls that let a library fit models, one after another, with what they are given."""
+        """The calls by which a library fits several models: searches of tuners, and scikit-learn's functions."""
         return self.tuners.searches + self.estimator_fits
 
     @cached_property
     def hidden_fits(self) -> list[cst.Call]:
-        """The calls that train on what is seen only when the program runs, in batches of a size that is not seen."""
+        """The calls of `fit` with arguments in `*` or `**`, and no visible batch size."""
         within = set(self.tuners.fits_within)
         fits = [
             call for call in self.fits if call not in within and not argument(call, "batch_size")
@@ -175,47 +182,53 @@ class KerasLoops:
 
     @cached_property
     def estimators(self) -> list[cst.Call]:
-        """The calls that make estimators for scikit-learn, which build models and fit them."""
+        """The calls that create scikit-learn estimators which build and fit Keras models."""
         return [c for c in self._values.index.calls if self._values.may_be(c, Role.ESTIMATOR)]
 
     @cached_property
     def estimator_fits(self) -> list[cst.Call]:
-        """The calls that let such estimators fit, by themselves or in what scikit-learn has made of them."""
+        """The calls that fit such estimators, directly or by scikit-learn's functions."""
         return [
             call
             for call in self._values.index.calls
-            if self.estimators and (taken := self._fitted_by_library(call)) and self.holds(taken)
+            if self.estimators
+            and (taken := self._find_fitted_estimators(call))
+            and self.come_from_estimators(taken)
         ]
 
-    def _fitted_by_library(self, call: cst.Call) -> list[cst.BaseExpression]:
-        """What a call fits, if it is what scikit-learn fits by."""
+    def _find_fitted_estimators(self, call: cst.Call) -> list[cst.BaseExpression]:
+        """Return the expressions that a call fits, if it is one of scikit-learn's fitting functions or methods."""
         if self._values.qualified(call.func).startswith(_FITTING_FUNCTIONS):
             return [arg.value for arg in call.args]
         fits = isinstance(call.func, cst.Attribute) and method(call) in _FITTING_METHODS
         return [call.func.value] if fits and isinstance(call.func, cst.Attribute) else []
 
-    def holds(self, expressions: Iterable[cst.BaseExpression]) -> bool:
-        """Whether some expression comes of an estimator that fits Keras models."""
+    def come_from_estimators(self, expressions: Iterable[cst.BaseExpression]) -> bool:
+        """Whether some expression is computed from an estimator that fits Keras models."""
         made = set(self.estimators)
         return any(made & set(self._values.flow.backward_slice(each)) for each in expressions)
 
     def _fits_model(self, call: cst.Call) -> bool:
+        """Whether a call of `fit` trains a Keras model: by its receiver, by a keyword of Keras' `fit`, or as `compile` has the
+        same receiver.
+        """
         assert isinstance(call.func, cst.Attribute)
         model = self.is_model(call.func.value)
         if model is not None:
             return model
         text = self._values.module.text
         compiled = {text(c.func.value) for c in self.compiles if isinstance(c.func, cst.Attribute)}
-        return bool(keywords(call) & _OF_FIT) or text(call.func.value) in compiled
+        return bool(list_keywords(call) & _OF_FIT) or text(call.func.value) in compiled
 
 
-def fit_argument(call: cst.Call, name: str) -> cst.Arg | None:
-    """An argument of `fit`, `fit_generator` or a tuner's `search`, by the name that it has in `fit`."""
+def find_fit_argument(call: cst.Call, name: str) -> cst.Arg | None:
+    """Return an argument of `fit`, `fit_generator` or a tuner's `search`, given by its name in `fit`; None if absent."""
     positions = POSITIONS.get(method(call), POSITIONS["fit"])
     if name == "x" and method(call) == "fit_generator":
         name, positions = "generator", {"generator": 0}
     return argument(call, name, positions.get(name))
 
 
-def keywords(call: cst.Call) -> set[str]:
+def list_keywords(call: cst.Call) -> set[str]:
+    """Return the names of a call's keyword arguments."""
     return {arg.keyword.value for arg in call.args if arg.keyword}

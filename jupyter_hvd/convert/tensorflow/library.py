@@ -31,13 +31,14 @@ class TensorFlowLibrary:
     is_wrapper = staticmethod(tf_api.is_wrapper)
 
     def kind_of_result(self, name: str) -> Enum:
+        """Return the kind of value that calling this canonical name returns."""
         if tf_api.makes_optimizer(name):
             return Role.OPTIMIZER
-        if tf_api.schedule(name):
+        if tf_api.find_schedule(name):
             return Role.SCHEDULE
         if tf_api.makes_model(name):
             return Role.MODEL
-        if tf_api.callback(name):
+        if tf_api.find_callback(name):
             return Role.CALLBACK
         if tf_api.makes_tuner(name):
             return Role.TUNER
@@ -49,13 +50,16 @@ class TensorFlowLibrary:
             return Kind.UNKNOWN
         return _KINDS.get(name, Kind.OTHER if name.startswith(tf_api.INERT) else Kind.UNKNOWN)
 
-    def direct(self, resolver: Resolver, call: cst.Call) -> cst.Call | None:
-        """`f(x)` for `strategy.run(f, args=(x,))`; `main()` for `app.run(main)`; `f(x, y)` for `functools.partial(f, x)(y)`."""
+    def unwrap_call(self, resolver: Resolver, call: cst.Call) -> cst.Call | None:
+        """Return the call of a user's function that a library call makes; None if it makes none.
+
+        `f(x)` for `strategy.run(f, args=(x,))`; `main()` for `app.run(main)`; `f(x, y)` for `functools.partial(f, x)(y)`.
+        """
         called = resolver.of(call.func)
         if call.args and tf_api.RUNNERS & {v.name for v in called}:
             return cst.Call(call.args[0].value)
-        if (begun := partial_call(resolver, called)) is not None:
-            return _completed(begun, call)
+        if (begun := find_partial(resolver, called)) is not None:
+            return _complete_partial(begun, call)
         if method(call) != "run" or not _is_of_strategy(resolver, call):
             return None
         function, given = argument(call, "fn", 0), argument(call, "args", 1)
@@ -72,16 +76,18 @@ class TensorFlowLibrary:
                 args = [cst.Arg(value, star="*")]
         return cst.Call(function.value, args)
 
-    def branches(self, resolver: Resolver, call: cst.Call) -> tuple[cst.BaseExpression, ...]:
-        """`tf.cond(test, one, other)`."""
+    def list_branches(self, resolver: Resolver, call: cst.Call) -> tuple[cst.BaseExpression, ...]:
+        """Return the test and the two functions of `tf.cond(test, one, other)`; () for other calls."""
         named = (v.name for v in resolver.of(call.func) if v.name.endswith(".cond"))
         if tf_api.canonical(next(named, "")) != "tensorflow.cond":
             return ()
         given = (argument(call, *each) for each in (("pred", 0), ("true_fn", 1), ("false_fn", 2)))
         return tuple(arg.value for arg in given if arg is not None)
 
-    def handed_on(self, resolver: Resolver, call: cst.Call) -> cst.BaseExpression | None:
-        """The dataset that a strategy distributes, the value that it reduces."""
+    def find_returned_argument(
+        self, resolver: Resolver, call: cst.Call
+    ) -> cst.BaseExpression | None:
+        """Return the argument that a strategy's method returns unchanged: the dataset to distribute, the value to reduce."""
         place = _HANDED_ON.get(method(call))
         if place is None or not _is_of_strategy(resolver, call):
             return None
@@ -89,17 +95,23 @@ class TensorFlowLibrary:
         return arg.value if arg is not None else None
 
     def kind_of_instance(self, bases: Set[str]) -> Enum:
+        """Return the kind of an instance of a user-defined class with these library bases."""
         if any(map(tf_api.makes_estimator, bases)):
             return Role.ESTIMATOR
         return Role.MODEL if any(map(tf_api.makes_model, bases)) else Kind.INSTANCE
 
     def is_collection(self, kind: Enum) -> bool:
+        """Whether iterating over values of this kind yields their elements."""
         return kind is Role.DATASET
 
     def attribute(
         self, resolver: Resolver, receiver: Value, name: str, path: Path
     ) -> Iterable[Value] | None:
-        """A checkpoint keeps what it was made with; a model has the optimizer that it was compiled with."""
+        """Return the values that an attribute of a library object holds; None if the library does not say.
+
+        A checkpoint holds the arguments it was created with, a tuner its hypermodel, a model the optimizer it was compiled
+        with.
+        """
         if receiver.kind is Role.CHECKPOINT:
             arg = argument(receiver.node, name) if isinstance(receiver.node, cst.Call) else None
             return resolver.of(arg.value, path) if arg is not None else ()
@@ -115,16 +127,17 @@ class TensorFlowLibrary:
         if receiver.kind is Role.ESTIMATOR and name in ("model", "model_"):
             return (Value(Role.MODEL, receiver.node),)
         if receiver.kind is Role.MODEL and name == "optimizer":
-            return _compiled_optimizers(resolver, receiver)
+            return _find_compiled_optimizers(resolver, receiver)
         return None
 
     def result_of_method(self, receiver: Value, call: cst.Call) -> Value:
+        """Return the value of a method call on a library object."""
         name = method(call)
         if receiver.kind is Role.DATASET and name in tf_api.DATASET_METHODS:
             return receiver
         if receiver.kind is Kind.UNKNOWN and batches_dataset(call):
             return Value(Role.DATASET, call)
-        if tf_api.sequence(flow := f"{receiver.name}.{name}"):
+        if tf_api.makes_sequence(flow := f"{receiver.name}.{name}"):
             return Value(Kind.OTHER, call, flow)
         if receiver.kind is Role.TUNER and name in ("search_space_summary", "results_summary"):
             return Value(Kind.NONE, call)
@@ -148,8 +161,8 @@ def batches_dataset(call: cst.Call) -> bool:
     return follows or any(argument(call, name) for name in ("drop_remainder", "padded_shapes"))
 
 
-def _completed(begun: cst.Call, call: cst.Call) -> cst.Call:
-    """`f(1, 3, y=4)` for `functools.partial(f, 1, y=2)(3, y=4)`."""
+def _complete_partial(begun: cst.Call, call: cst.Call) -> cst.Call:
+    """Return the call that a partial function makes: `f(1, 3, y=4)` for `functools.partial(f, 1, y=2)(3, y=4)`."""
     function, *first = begun.args
     anew = {arg.keyword.value for arg in call.args if arg.keyword}
     kept = [arg for arg in first if arg.keyword is None or arg.keyword.value not in anew]
@@ -157,8 +170,8 @@ def _completed(begun: cst.Call, call: cst.Call) -> cst.Call:
     return cst.Call(function.value, given)
 
 
-def partial_call(resolver: Resolver, values: Set[Value]) -> cst.Call | None:
-    """The `functools.partial(f, …)` that values are, of a function of the program's own or an optimizer's class; else None."""
+def find_partial(resolver: Resolver, values: Set[Value]) -> cst.Call | None:
+    """Return the `functools.partial(f, …)` that created the values, of a user-defined `f` or an optimizer; else None."""
     match [*values]:
         case [Value(node=cst.Call(args=[cst.Arg(value=function), *_]) as made)] if (
             resolver.qualified(made.func) == "functools.partial"
@@ -179,12 +192,14 @@ _HANDED_ON = {
 
 
 def _is_of_strategy(resolver: Resolver, call: cst.Call) -> bool:
+    """Whether a call is a method call on a `tf.distribute` strategy."""
     return isinstance(call.func, cst.Attribute) and any(
         value.kind is Role.STRATEGY for value in resolver.of(call.func.value)
     )
 
 
-def _compiled_optimizers(resolver: Resolver, model: Value) -> Iterator[Value]:
+def _find_compiled_optimizers(resolver: Resolver, model: Value) -> Iterator[Value]:
+    """Yield the optimizers that a model is compiled with. One given by name is represented by its `compile` call."""
     for call in resolver.index.calls:
         if (
             method(call) == "compile"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...analysis.index import part_of
+from ...analysis.index import select_part
 from ...analysis.library import Kind
 from ...analysis.scale_findings import number_of
 from ...analysis.syntax import text_key
@@ -22,8 +22,10 @@ class NumberSources:
     def __init__(self, values: ValueAnalysis) -> None:
         self.values = values
 
-    def arithmetic(self, expression: cst.BaseExpression) -> Iterator[cst.CSTNode]:
-        """The nodes that a number is computed from by names, operators and functions of numbers, itself first."""
+    def find_sources(self, expression: cst.BaseExpression) -> Iterator[cst.CSTNode]:
+        """Yield the nodes from which a number is computed by names, operators and functions of numbers, the number itself
+        first.
+        """
         pending: list[cst.CSTNode] = [expression]
         seen: set[cst.CSTNode] = set()
         while pending:
@@ -46,10 +48,10 @@ class NumberSources:
                     continue
                 case _:
                     pass
-            pending += [part_of(*each) for each in self.values.flow.predecessors(node)]
+            pending += [select_part(*each) for each in self.values.flow.predecessors(node)]
 
     def constants_of(self, size: cst.BaseExpression) -> list[float]:
-        """The numbers that an expression may be, as far as they are written out."""
+        """Return the numbers that an expression may equal, as far as they are literals."""
         found = (
             number_of(value.node)
             for value in self.values.of(size)
@@ -58,7 +60,9 @@ class NumberSources:
         return [number for number in found if number is not None]
 
     def entries_of(self, size: cst.Subscript) -> list[cst.BaseExpression]:
-        """What a dictionary that is written out has under a key: `config["batch_size"]`; nothing of several dictionaries."""
+        """Return what a literal dictionary has under a constant key: `config["batch_size"]`; [] if several dictionaries are
+        possible.
+        """
         if self.values.overridden.is_overridden(size):
             return []
         key = text_key(size)
@@ -69,7 +73,7 @@ class NumberSources:
 
 
 def is_number_of_rows(values: ValueAnalysis, size: cst.BaseExpression) -> bool:
-    """Whether a number is a length, and nothing is computed from it: `len(x)`, `x.shape[0]`, `tf.shape(x)[0]`."""
+    """Whether a number is an unmodified length: `len(x)`, `x.shape[0]`, `tf.shape(x)[0]`."""
     seen = list(values.flow.computed_from(size, _is_length))
     lengths = [node for node in seen if _is_length(node)]
     return bool(lengths) and not any(
@@ -78,6 +82,7 @@ def is_number_of_rows(values: ValueAnalysis, size: cst.BaseExpression) -> bool:
 
 
 def _is_length(node: cst.CSTNode) -> bool:
+    """Whether a node is `len(…)` or `….shape[0]`."""
     match node:
         case cst.Call(func=cst.Name("len")):
             return True
@@ -89,5 +94,6 @@ def _is_length(node: cst.CSTNode) -> bool:
 
 
 def _names_shape(node: cst.Attribute | cst.Call) -> bool:
+    """Whether a node is an attribute or call named `shape`."""
     named = node.func if isinstance(node, cst.Call) else node
     return isinstance(named, cst.Attribute) and named.attr.value == "shape"

@@ -52,11 +52,12 @@ class Pipelines:
     def of(
         self, node: cst.CSTNode, path: Path = (), seen: frozenset[cst.CSTNode] = frozenset()
     ) -> list[Pipeline]:
-        """The pipelines that may reach an expression; none where it is no dataset that can be seen.
+        """Return the pipelines that an expression may hold; [] if it is no dataset, or its source is unknown.
 
         Args:
-            seen: what was come past on the way back. Of a function that was entered by one call, the
-                parameters are what that call passes.
+            path: the part of the expression that is meant.
+            seen: the nodes passed on the way back. In a function that was entered by one call, parameters are what that call
+                passes.
         """
         if node in seen:
             return []
@@ -79,15 +80,15 @@ class Pipelines:
             ):
                 return self.of(receiver, (), seen)
             case cst.Call(args=[_, *_]) if self.values.qualified(node.func) in _COMBINING:
-                return self._of_several(node, seen)
+                return self._find_combined(node, seen)
             case cst.Call() if self._is_source(node):
                 return [Pipeline(node)]
             case cst.Call() if (inner := self.values.flow.unwrap_iteration(node)) is not node:
                 return self.of(inner, (), seen)
-            case cst.Call() if handed_on := self._handed_on(node):
+            case cst.Call() if handed_on := self._find_forwarded_data(node):
                 return [p for each in handed_on for p in self.of(each, (), seen)]
             case cst.Subscript(value=value) if self._names_a_part(node) and any(
-                self._is_source(source) for source in self._made_by(value)
+                self._is_source(source) for source in self._find_creating_calls(value)
             ):
                 return [Pipeline(node)]  # one of several that the source gives by name
             case cst.Subscript():
@@ -103,7 +104,9 @@ class Pipelines:
     def _predecessors(
         self, node: cst.CSTNode, path: Path, seen: frozenset[cst.CSTNode]
     ) -> list[Source]:
-        """The step back, and from a parameter to the calls by which its function was entered, if it was."""
+        """Return the sources of a node, one step back. A parameter leads only to the call by which its function was entered, if
+        any.
+        """
         found = self.values.flow.predecessors(node, path)
         if not isinstance(node, cst.Name):
             return found
@@ -117,8 +120,10 @@ class Pipelines:
                     elsewhere |= {value for _, value in passed} - here
         return [(source, part) for source, part in found if source not in elsewhere]
 
-    def _handed_on(self, call: cst.Call) -> list[cst.BaseExpression]:
-        """The data whose elements a generator of the program yields as they are: `while True: for batch in data: yield batch`."""
+    def _find_forwarded_data(self, call: cst.Call) -> list[cst.BaseExpression]:
+        """Return the data whose elements a user-defined generator yields unchanged: `for batch in data: yield batch`; [] for
+        other generators.
+        """
         values = self.values.of(call)
         if {value.kind for value in values} != {Kind.GENERATOR}:
             return []
@@ -140,17 +145,18 @@ class Pipelines:
         return found
 
     def _batches_unseen(self, call: cst.Call) -> bool:
-        """Whether a call makes batches of a dataset of which nothing is seen, as of another module's."""
+        """Whether a call batches a dataset whose source is unknown, such as another module's."""
         return batches_dataset(call) and self._is_source(call)
 
     def _names_a_part(self, node: cst.Subscript) -> bool:
+        """Whether a subscript has one constant index or key."""
         match node.slice:
             case [cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() | cst.Integer()))]:
                 return True
         return False
 
-    def _made_by(self, expression: cst.BaseExpression) -> list[cst.Call]:
-        """The calls that make what an expression holds, or what holds that."""
+    def _find_creating_calls(self, expression: cst.BaseExpression) -> list[cst.Call]:
+        """Return the calls that create an expression's value, or the container that holds it."""
         if isinstance(expression, cst.Call):
             return [expression]
         pending: list[Source] = [(expression, ())]
@@ -167,27 +173,30 @@ class Pipelines:
         return list(found)
 
     def _is_source(self, node: cst.CSTNode) -> bool:
+        """Whether a node creates a dataset, rather than transforms one."""
         return any(v.kind is Role.DATASET and v.node is node for v in self.values.of(node))
 
-    def _of_several(self, call: cst.Call, seen: frozenset[cst.CSTNode]) -> list[Pipeline]:
-        """The pipelines of several datasets in one."""
+    def _find_combined(self, call: cst.Call, seen: frozenset[cst.CSTNode]) -> list[Pipeline]:
+        """Return the pipelines of all datasets that `zip`, `sample_from_datasets` and the like combine; [] if one is unknown."""
         zips = self.values.qualified(call.func).endswith("zip")
-        given = [part for arg in call.args[: None if zips else 1] for part in parts(arg.value)]
+        given = [
+            part for arg in call.args[: None if zips else 1] for part in iterate_parts(arg.value)
+        ]
         each = [self.of(part, (), seen) for part in given]
         if not all(each):
             return []
         return [pipeline for pipelines in each for pipeline in pipelines]
 
 
-def parts(expression: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """The arrays of a list, tuple or dict of inputs; one array otherwise."""
+def iterate_parts(expression: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield the arrays in a list, tuple or dict of inputs; an expression of another form itself; nothing for None."""
     match expression:
         case cst.List(elements=elements) | cst.Tuple(elements=elements):
             for element in elements:
-                yield from parts(element.value)
+                yield from iterate_parts(element.value)
         case cst.Dict(elements=items):
             for item in items:
-                yield from parts(item.value)
+                yield from iterate_parts(item.value)
         case cst.Name(value="None"):
             return
         case _:

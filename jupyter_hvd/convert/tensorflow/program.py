@@ -26,7 +26,7 @@ class TensorFlowProgram:
 
     @property
     def keeps_values(self) -> bool:
-        """Whether values with names stay those of one process where batches grow, since other processes read and set them."""
+        """Whether named values stay those of one process where batches grow, because other cells may read and set them."""
         return False
 
     @cached_property
@@ -70,4 +70,5 @@ class TensorFlow:
     package = "tensorflow"
 
     def read(self, module: Module) -> TensorFlowProgram:
+        """Return the program that a module contains."""
         return TensorFlowProgram(module)

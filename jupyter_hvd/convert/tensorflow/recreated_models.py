@@ -20,22 +20,29 @@ _SETTING = frozenset({"set_weights", "load_weights"})
 
 
 class RecreatedModels:
-    """What the updates of one module train, and the loops that make it."""
+    """The loops that create a new model or optimizer, or reset its weights, in each iteration."""
 
     def __init__(self, training: Training) -> None:
         self._training = training
         self._values, self._module = training.values, training.module
 
-    def is_made_in(self, updates: set[cst.Call], loop: Loop) -> bool:
-        """Whether each turn of a loop makes a model, or an optimizer, for each of these updates, or lets one begin again."""
-        return bool(updates) and all(loop in self._makers.get(update, ()) for update in updates)
+    def are_recreated_in(self, updates: set[cst.Call], loop: Loop) -> bool:
+        """Whether each iteration of a loop creates or resets, for each of these updates, the model or the optimizer."""
+        return bool(updates) and all(
+            loop in self._loops_by_update.get(update, ()) for update in updates
+        )
 
     @cached_property
-    def _makers(self) -> dict[cst.Call, frozenset[cst.CSTNode]]:
-        """The loops that make what an update trains, or trains with."""
-        return {update.call: frozenset(self._loops(update)) for update in self._training.updates}
+    def _loops_by_update(self) -> dict[cst.Call, frozenset[cst.CSTNode]]:
+        """The loops that re-create what an update trains, or its optimizer, by the update's call."""
+        return {
+            update.call: frozenset(self._find_loops(update)) for update in self._training.updates
+        }
 
-    def _loops(self, update: Update) -> dict[Loop, None]:
+    def _find_loops(self, update: Update) -> dict[Loop, None]:
+        """Return the loops that re-create an update's variables or optimizer, or reset its weights. The values are unused: an
+        ordered set.
+        """
         pending: list[Source] = [(variables, ()) for variables in update.variables]
         pending += [(update.optimizer, ())] if update.optimizer is not None else []
         passed: set[Source] = set()
@@ -55,12 +62,12 @@ class RecreatedModels:
                 case cst.Call() if not sources and not path:
                     made.append(node)
         nodes = frozenset(node for node, _ in passed)
-        found = {loop: None for call in made for loop in self._around(call, nodes)}
-        return found | {loop: None for loop in self._resetting if self._resets(loop, passed)}
+        found = {loop: None for call in made for loop in self._find_loops_around(call, nodes)}
+        return found | {loop: None for loop in self._resetting_loops if self._resets(loop, passed)}
 
     @cached_property
-    def _resetting(self) -> dict[cst.For, list[cst.BaseExpression]]:
-        """The loops that set weights before a loop in them begins, with the models whose weights."""
+    def _resetting_loops(self) -> dict[cst.For, list[cst.BaseExpression]]:
+        """The loops that set weights of models above an inner loop, each with the expressions of these models."""
         found: dict[cst.For, list[cst.BaseExpression]] = {}
         for call in self._values.index.calls:
             line = self._module.enclosing(call, cst.SimpleStatementLine)
@@ -74,8 +81,8 @@ class RecreatedModels:
         return found
 
     def _resets(self, loop: cst.For, passed: set[Source]) -> bool:
-        """Whether a loop sets weights of what is trained."""
-        models = {value for each in self._resetting[loop] for value in self._values.of(each)}
+        """Whether a loop sets the weights of a model that is among these sources."""
+        models = {value for each in self._resetting_loops[loop] for value in self._values.of(each)}
         return any(
             value.kind is Role.MODEL and value in models
             for node, path in passed
@@ -83,13 +90,18 @@ class RecreatedModels:
             for value in self._values.of(node)
         )
 
-    def _around(
+    def _find_loops_around(
         self,
         call: cst.Call,
         passed: frozenset[cst.CSTNode],
         seen: frozenset[cst.CSTNode] = frozenset(),
     ) -> dict[Loop, None]:
-        """The loops that run a call at each turn, by the calls of its function too, but for a call under an `if` alone."""
+        """Return the loops that run a call in each iteration, in its function and its callers; not those in which it is under
+        an `if`.
+
+        Args:
+            passed: callers that lead to the update; only these count.
+        """
         function = self._module.function_of(call)
         found: dict[Loop, None] = {}
         for node in self._module.ancestors(call):
@@ -107,5 +119,5 @@ class RecreatedModels:
             sites += self._values.calls.sites(owner)
         for site in sites:
             if site in passed:
-                found |= self._around(site, passed, seen | {function})
+                found |= self._find_loops_around(site, passed, seen | {function})
         return found

@@ -40,10 +40,14 @@ class RowSlices:
         self.module = numbers.values.module
 
     def batches_among(self, training: cst.Call, nodes: set[cst.CSTNode]) -> Batches:
-        """The batches that are cut out of arrays, `x[i:i + 32]`, or drawn from them, among some nodes."""
+        """Return the batches that are cut out of arrays, `x[i:i + 32]`, or drawn from them, among some nodes."""
         sizes: dict[cst.BaseExpression, None] = {}
         counts: dict[cst.BaseExpression, None] = {}
-        cuts = {n: cut for n in nodes if not self._is_row(n) and (cut := self._cut_by(n))[0]}
+        cuts = {
+            n: cut
+            for n in nodes
+            if not self._is_row(n) and (cut := self._find_sizes_in_slice(n))[0]
+        }
         for node, (found, numbered) in cuts.items():
             if not self._is_cut_again(node, cuts):
                 sizes.update(dict.fromkeys(found))
@@ -52,16 +56,18 @@ class RowSlices:
             if self._is_row(node) or self._is_data(node) or self._is_drawn_for_each(node):
                 continue
             if isinstance(node, cst.Call) and method(node) in _DRAWS:
-                size = self._drawn_size(node)
+                size = self._find_drawn_size(node)
                 if size is not None:
-                    sizes.update(dict.fromkeys([size, *self._guards_of(node, size)]))
+                    sizes.update(dict.fromkeys([size, *self._find_guards(node, size)]))
         whole = next((s for s in sizes if is_number_of_rows(self.values, s)), None)
         if whole is not None:
             return Batches(training, whole=whole)
         return Batches(training, sizes=tuple(sizes), counts=tuple(counts))
 
-    def _drawn_size(self, call: cst.Call) -> cst.BaseExpression | None:
-        """The size that a random draw of rows is given, `k` of `choice(n, k)`; None where it has none or several dimensions."""
+    def _find_drawn_size(self, call: cst.Call) -> cst.BaseExpression | None:
+        """Return the size argument of a random draw of rows, `k` of `choice(n, k)`; None if there is none, or it has several
+        dimensions.
+        """
         place, name = _DRAWS[method(call)]
         if not isinstance(call.func, cst.Attribute):
             return None
@@ -76,21 +82,21 @@ class RowSlices:
             case size:
                 return size
 
-    def _cut_by(
+    def _find_sizes_in_slice(
         self, node: cst.CSTNode
     ) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
-        """The sizes in a slice, and the count of the loop whose numbers it goes by."""
+        """Return the sizes in a slice and in its loop, and the counts of iterations of that loop."""
         match node:
             case cst.Subscript(
                 value=rows, slice=[cst.SubscriptElement(slice=cst.Slice() as cut), *_]
             ):
-                return self._cut(cut, start_of(rows))
+                return self._find_sizes_in_bounds(cut, find_slice_start(rows))
             case cst.Call(args=[lower, upper]) if self._makes_slice(node):
-                return self._cut_between(lower.value, upper.value)
+                return self._find_sizes_between(lower.value, upper.value)
         return [], []
 
     def _is_cut_again(self, node: cst.CSTNode, cuts: Collection[cst.CSTNode]) -> bool:
-        """Whether batches are cut out of the rows that a slice gives, as out of a chunk of a stream."""
+        """Whether other slices cut batches out of the rows of this one, as out of a chunk of a stream."""
         behind = self.values.flow.backward_slice
         return any(
             isinstance(other, cst.Subscript)
@@ -100,8 +106,10 @@ class RowSlices:
             for other in cuts
         )
 
-    def _guards_of(self, draw: cst.Call, size: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-        """The size that is written again where there must be as many rows: 32 of `if len(memory) >= 32`."""
+    def _find_guards(
+        self, draw: cst.Call, size: cst.BaseExpression
+    ) -> Iterator[cst.BaseExpression]:
+        """Yield literals that repeat the size where the program waits for as many rows: 32 of `if len(memory) >= 32`."""
         number, text = number_of(size), self.module.text
         for node in self.module.nodes() if number is not None and draw.args else ():
             match node:
@@ -121,7 +129,9 @@ class RowSlices:
         return isinstance(call, cst.Call) and method(call) in _STACKING
 
     def _is_drawn_for_each(self, node: cst.CSTNode) -> bool:
-        """Whether rows are drawn for each of what was drawn before, as pictures of each of some classes."""
+        """Whether rows are drawn for each of several earlier draws, such as pictures of each drawn class; their count is no
+        batch size.
+        """
         if not isinstance(node, cst.Call) or method(node) not in _DRAWS:
             return False
         around = self.module.enclosing(node, (cst.BaseComp, cst.For, cst.FunctionDef))
@@ -132,45 +142,49 @@ class RowSlices:
             made is not node
             and isinstance(made, cst.Call)
             and method(made) in _DRAWS
-            and self._drawn_size(made) is not None
+            and self._find_drawn_size(made) is not None
             for made in self.values.flow.backward_slice(loop.iter)
         )
 
     def _is_data(self, node: cst.CSTNode) -> bool:
-        """Whether numbers are drawn once, in no loop and no function: these are data, and no batch."""
+        """Whether numbers are drawn once, outside loops and functions: data rather than batches."""
         if not isinstance(node, cst.Call) or method(node) not in _DRAWS:
             return False
         loop = self.module.enclosing(node, (cst.For, cst.While))
         return loop is None and self.module.function_of(node) is None
 
-    def _cut(
+    def _find_sizes_in_bounds(
         self, cut: cst.Slice, start: cst.BaseExpression | None
     ) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
-        """The sizes that a slice has in its bounds and in the loop whose numbers it goes by, and the count of that loop.
+        """Return the sizes in a slice's bounds and in the loop that determines them, and the counts of that loop.
 
-        Rows from `i` to `i + size`, or from `i * size` to `(i + 1) * size`.
+        For rows from `i` to `i + size`, or from `i * size` to `(i + 1) * size`.
 
         Args:
-            start: from where on the rows were cut before: `i` of `x[i:][:size]`.
+            start: the start of an earlier cut: `i` of `x[i:][:size]`.
         """
         lower, upper = cut.lower or start, cut.upper
         if lower is None or upper is None:
             return [], []
         if cut.lower is None:
-            return self._numbered(lower, [upper, *self._factors(lower, self.module.text(upper))])
-        return self._cut_between(lower, upper)
+            return self._add_loop_sizes(
+                lower, [upper, *self._find_factors(lower, self.module.text(upper))]
+            )
+        return self._find_sizes_between(lower, upper)
 
     def _makes_slice(self, call: cst.Call) -> bool:
+        """Whether a call is `slice(lower, upper)`."""
         return len(call.args) == 2 and self.values.qualified(call.func) == "builtins.slice"
 
-    def _cut_between(
+    def _find_sizes_between(
         self, lower: cst.BaseExpression, upper: cst.BaseExpression
     ) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
-        lower, upper = self._bound_of(lower), self._bound_of(upper)
-        return self._numbered(lower, list(self._sizes_between(lower, upper)))
+        """Return the sizes and counts for rows from `lower` to `upper`, as `_find_sizes_in_bounds` does."""
+        lower, upper = self._resolve_bound(lower), self._resolve_bound(upper)
+        return self._add_loop_sizes(lower, list(self._find_difference(lower, upper)))
 
-    def _bound_of(self, bound: cst.BaseExpression) -> cst.BaseExpression:
-        """The `(i + 1) * size`, or `min(i + size, n)`, that a bound of a slice is called `end` for."""
+    def _resolve_bound(self, bound: cst.BaseExpression) -> cst.BaseExpression:
+        """Return the expression that a bound's name stands for: `(i + 1) * size` or `min(i + size, n)` of `end`."""
         if not isinstance(bound, cst.Name):
             return bound
         match self.values.definitions.reaching(bound):
@@ -183,12 +197,15 @@ class RowSlices:
         return bound
 
     def _bounds_rows(self, call: cst.Call) -> bool:
+        """Whether a call only limits a number of rows: `min`, `int`."""
         return self.module.text(call.func).rpartition(".")[2] in _BOUNDING
 
-    def _numbered(
+    def _add_loop_sizes(
         self, lower: cst.BaseExpression, sizes: list[cst.BaseExpression]
     ) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
-        """These sizes with those that the loop has whose numbers rows are cut by, and its count."""
+        """Add the sizes in the loop whose variable is a bound of the slice; return all sizes, and the loop's count of
+        iterations.
+        """
         if not sizes:
             return [], []
         text = self.module.text(sizes[0])
@@ -201,54 +218,55 @@ class RowSlices:
                     sizes.append(definition.value)
                 elif self._is_range(definition.value):
                     assert isinstance(definition.value, cst.Call)
-                    found = self._of_range(definition.value, text)
+                    found = self._find_sizes_in_range(definition.value, text)
                     sizes += found
                     if not found and len(definition.value.args) == 1:
                         counts.append(definition.value.args[0].value)
         return sizes, counts
 
     def _is_range(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is `range(…)` or `np.arange(…)`."""
         if not isinstance(node, cst.Call) or not node.args:
             return False
         name = self.values.qualified(node.func)
         return is_range(name) or name == "numpy.arange"
 
-    def _of_range(self, numbers: cst.Call, size: str) -> list[cst.BaseExpression]:
-        """The sizes in a range: its step, or what its count is divided by."""
+    def _find_sizes_in_range(self, numbers: cst.Call, size: str) -> list[cst.BaseExpression]:
+        """Return the sizes in a range: its step, or the divisor of its length."""
         if len(numbers.args) == 3:
             return [numbers.args[2].value]
         text = self.module.text
         return [
             node.right
-            for node in self.numbers.arithmetic(numbers.args[-1].value)
+            for node in self.numbers.find_sources(numbers.args[-1].value)
             if isinstance(node, cst.BinaryOperation)
             and isinstance(node.operator, (cst.FloorDivide, cst.Divide))
             and text(node.right) == size
         ]
 
-    def _sizes_between(
+    def _find_difference(
         self, lower: cst.BaseExpression, upper: cst.BaseExpression
     ) -> Iterator[cst.BaseExpression]:
-        """The size, wherever it stands in the bounds of a slice."""
+        """Yield each occurrence of the size by which the bounds of a slice differ."""
         text = self.module.text
         match upper:
             case cst.Call() if self._bounds_rows(upper):
                 for arg in upper.args:
-                    yield from self._sizes_between(lower, arg.value)
+                    yield from self._find_difference(lower, arg.value)
             case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
                 for start, size in ((left, right), (right, left)):
-                    start = self._bound_of(start)
-                    if bare(text(start)) == bare(text(lower)):
+                    start = self._resolve_bound(start)
+                    if strip_parentheses(text(start)) == strip_parentheses(text(lower)):
                         yield size
-                        yield from self._factors(lower, text(size))
-                        yield from self._factors(start, text(size))
+                        yield from self._find_factors(lower, text(size))
+                        yield from self._find_factors(start, text(size))
                         return
             case cst.BinaryOperation(left=left, operator=cst.Multiply(), right=right):
                 for number, size in ((left, right), (right, left)):
-                    following = re.sub(r"\s", "", bare(text(number)))
-                    starts = list(self._factors(lower, text(size)))
+                    following = re.sub(r"\s", "", strip_parentheses(text(number)))
+                    starts = list(self._find_factors(lower, text(size)))
                     others = [
-                        re.sub(r"\s", "", bare(text(n)))
+                        re.sub(r"\s", "", strip_parentheses(text(n)))
                         for n in (getattr(lower, "left", None), getattr(lower, "right", None))
                         if n is not None
                     ]
@@ -259,16 +277,16 @@ class RowSlices:
                         yield from starts
                         return
 
-    def _factors(self, number: cst.BaseExpression, size: str) -> Iterator[cst.BaseExpression]:
-        """What is written as the size among the factors of products in a number."""
+    def _find_factors(self, number: cst.BaseExpression, size: str) -> Iterator[cst.BaseExpression]:
+        """Yield the factors in a number that are written like the size."""
         for node in nodes_in(number):
             match node:
                 case cst.BinaryOperation(left=left, operator=cst.Multiply(), right=right):
                     yield from [f for f in (left, right) if self.module.text(f) == size][:1]
 
 
-def start_of(rows: cst.BaseExpression) -> cst.BaseExpression | None:
-    """From where on rows are cut, `i` of `x[i:]`; None where they are not."""
+def find_slice_start(rows: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the start of an open slice, `i` of `x[i:]`; None for another expression."""
     match rows:
         case cst.Subscript(
             slice=[cst.SubscriptElement(slice=cst.Slice(lower=lower, upper=None)), *_]
@@ -277,8 +295,8 @@ def start_of(rows: cst.BaseExpression) -> cst.BaseExpression | None:
     return None
 
 
-def bare(text: str) -> str:
-    """A text without parentheses around it."""
+def strip_parentheses(text: str) -> str:
+    """Return a text without the parentheses around it."""
     while text.startswith("(") and text.endswith(")") and "(" not in text[1:-1]:
         text = text[1:-1]
     return text

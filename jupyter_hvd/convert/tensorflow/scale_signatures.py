@@ -15,12 +15,12 @@ import libcst as cst
 
 from ...analysis.library import Kind
 from ...analysis.scale_findings import number_of
-from ...analysis.scale_signatures import Edited, EntryPoint, Signature, signature
+from ...analysis.scale_signatures import EditedExponents, EntryPoint, Signature, parse_signature
 from ...analysis.syntax import argument, method
 from ...analysis.values import ValueAnalysis
 from . import tf_api
 from .batch_sizes import BatchSizes
-from .keras_loops import fit_argument
+from .keras_loops import find_fit_argument
 from .roles import Role
 from .selecting_loops import is_range
 from .training_data import TrainingData
@@ -144,18 +144,26 @@ class TensorFlowScale:
     # Signatures
 
     def called(self, values: ValueAnalysis, call: cst.Call) -> Signature | None:
+        """Return the signature of a called library function or method: how its result scales with its arguments; None if
+        unknown.
+        """
         name = values.qualified(call.func)
-        text = self._of_function(call, name) if name else self._of_method(values, call)
-        return signature(text) if text is not None else None
+        text = (
+            self._signature_of_function(call, name)
+            if name
+            else self._signature_of_method(values, call)
+        )
+        return parse_signature(text) if text is not None else None
 
-    def _of_function(self, call: cst.Call, name: str) -> str | None:
+    def _signature_of_function(self, call: cst.Call, name: str) -> str | None:
+        """Return the signature, as text, of a function given by its canonical name."""
         last = name.rpartition(".")[2]
-        if kind := tf_api.schedule(name):
+        if kind := tf_api.find_schedule(name):
             counts = {place: keyword for keyword, place in tf_api.SCHEDULE_STEPS[kind]}
             places = range(max(counts) + 1)
             names = (f"{counts[n]}: 0" if n in counts else f"_{n}: _" for n in places)
             return f"{', '.join(names)} -> _"
-        if kind := tf_api.callback(name):
+        if kind := tf_api.find_callback(name):
             return _CALLBACKS.get(kind, _ANY)
         if tf_api.makes_optimizer(name):
             return _OPTIMIZER
@@ -175,15 +183,16 @@ class TensorFlowScale:
             return text.replace("[l] ", "")
         return "x: r -> [l] r" if last in _SCALAR else text
 
-    def _of_method(self, values: ValueAnalysis, call: cst.Call) -> str | None:
+    def _signature_of_method(self, values: ValueAnalysis, call: cst.Call) -> str | None:
+        """Return the signature, as text, of a method call."""
         name = method(call)
         if call in self._fits:
-            evaluated = fit_argument(call, "validation_data")
+            evaluated = find_fit_argument(call, "validation_data")
             if evaluated is not None and self._sizes.has_grown(evaluated.value):
                 return _FIT.replace("validation_steps: _", "validation_steps: -1")
             return _FIT if name == "fit" else _FIT_GENERATOR
         if not isinstance(call.func, cst.Attribute):
-            return self._of_object(values, call)
+            return self._signature_of_object(values, call)
         if values.may_be(call.func.value, Role.DATASET):
             if name == "repeat" and not call.args:
                 return _FOREVER
@@ -196,14 +205,15 @@ class TensorFlowScale:
             return _ANY
         if name in _READING and not call.args:
             return "-> [l] v"
-        return self._of_object(values, call)
+        return self._signature_of_object(values, call)
 
     @cached_property
     def _fits(self) -> frozenset[cst.Call]:
+        """The calls of Keras' `fit`."""
         return frozenset(self._training.keras.fits)
 
-    def _of_object(self, values: ValueAnalysis, call: cst.Call) -> str | None:
-        """What an object gives that is called: a schedule, a loss."""
+    def _signature_of_object(self, values: ValueAnalysis, call: cst.Call) -> str | None:
+        """Return the signature, as text, of calling a schedule or a loss object; None for other objects."""
         for value in values.of(call.func):
             is_made = value.kind is not Kind.CLASS  # else the call makes the schedule
             if value.kind is Role.SCHEDULE or (
@@ -215,17 +225,21 @@ class TensorFlowScale:
         return None
 
     def attribute(self, values: ValueAnalysis, node: cst.Attribute) -> Signature | None:
+        """Return the signature of an optimizer's rate or step count; None for other attributes."""
         name = node.attr.value
         if name in ("learning_rate", "lr", "iterations") and _is_optimizer(values, node.value):
-            return signature("-> -1" if name == "iterations" else "-> 0")
+            return parse_signature("-> -1" if name == "iterations" else "-> 0")
         return None
 
     # Frequencies
 
     def entry_point(self, values: ValueAnalysis, function: cst.CSTNode) -> EntryPoint | None:
-        if function in self._scheduling:
+        """Return how often Keras or a command line calls a function, and the exponents of its parameters; None if they do not
+        call it.
+        """
+        if function in self._rate_functions:
             return _SCHEDULER
-        if (called := self._lambdas.get(function)) is not None:
+        if (called := self._callback_functions.get(function)) is not None:
             return called
         if not isinstance(function, cst.FunctionDef):
             return None
@@ -244,23 +258,26 @@ class TensorFlowScale:
         return None
 
     @cached_property
-    def _scheduling(self) -> frozenset[cst.CSTNode]:
+    def _rate_functions(self) -> frozenset[cst.CSTNode]:
         """The functions that `LearningRateScheduler` asks for the rate of an epoch."""
         values = self._values
         found: set[cst.CSTNode] = set()
         for call in values.index.calls:
             given = argument(call, "schedule", 0)
-            if tf_api.callback(values.qualified(call.func)) == "LearningRateScheduler" and given:
+            if (
+                tf_api.find_callback(values.qualified(call.func)) == "LearningRateScheduler"
+                and given
+            ):
                 found.add(given.value)
                 found |= {v.node for v in values.of(given.value) if v.node is not None}
         return frozenset(found)
 
     @cached_property
-    def _lambdas(self) -> dict[cst.CSTNode, EntryPoint]:
-        """The functions that `LambdaCallback(on_train_batch_end=…)` calls."""
+    def _callback_functions(self) -> dict[cst.CSTNode, EntryPoint]:
+        """The functions given to `LambdaCallback(on_train_batch_end=…)`, with how often they run."""
         found: dict[cst.CSTNode, EntryPoint] = {}
         for call in self._values.index.calls:
-            if tf_api.callback(self._values.qualified(call.func)) != "LambdaCallback":
+            if tf_api.find_callback(self._values.qualified(call.func)) != "LambdaCallback":
                 continue
             for arg in call.args:
                 entry = _ENTRY_POINTS.get(arg.keyword.value) if arg.keyword else None
@@ -270,6 +287,7 @@ class TensorFlowScale:
         return found
 
     def steps(self, values: ValueAnalysis) -> Mapping[cst.Call, Fraction | None]:
+        """Return the exponent of each update's frequency: -1 if its batches grow, None if it does not change."""
         grown = self._sizes.grown
         keras = self._training.keras
         found: dict[cst.Call, Fraction | None] = {
@@ -283,6 +301,7 @@ class TensorFlowScale:
         return found
 
     def step_sites(self, values: ValueAnalysis) -> Collection[cst.Call]:
+        """Return the calls that lead to a training step whose batches grow."""
         grown, outer = self._sizes.grown, self._data.training_sites
         found: set[cst.Call] = set()
         pending = [
@@ -304,27 +323,31 @@ class TensorFlowScale:
         return found
 
     def fixed_loops(self, values: ValueAnalysis) -> Collection[cst.CSTNode]:
+        """Return the loops over variables, and what they run over: their length does not depend on N."""
         return self._training.variable_loops
 
-    def edited(self, values: ValueAnalysis) -> Mapping[cst.BaseExpression, Edited]:
+    def edited(self, values: ValueAnalysis) -> Mapping[cst.BaseExpression, EditedExponents]:
+        """Return the expressions that HVD801 and HVD802 edit, with the exponents by which the edits change them."""
         sizes = self._sizes
         return {
-            **dict.fromkeys(sizes.numbers, Edited(value=1)),
-            **dict.fromkeys(sizes.counts, Edited(value=-1)),
-            **dict.fromkeys(sizes.joined, Edited(length=-1, of_element=1)),
+            **dict.fromkeys(sizes.numbers, EditedExponents(value=1)),
+            **dict.fromkeys(sizes.counts, EditedExponents(value=-1)),
+            **dict.fromkeys(sizes.joined, EditedExponents(length=-1, of_element=1)),
         }
 
     def repeated_sizes(self, values: ValueAnalysis) -> Collection[cst.BaseExpression]:
+        """Return the literals that repeat a batch size and are not multiplied."""
         return self._sizes.repetitions
 
     def is_unscaled_size(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
+        """Whether a number is a batch size that is not multiplied at this position."""
         return self._sizes.is_unscaled(node)
 
     def lengths_of_epochs(self, values: ValueAnalysis) -> Collection[cst.BaseExpression]:
-        """What `__len__` returns of what `fit` is given, where its batches grow and are not joined."""
+        """Return what `__len__` returns in the data of `fit`, where its batches grow and are not joined."""
         found: dict[cst.BaseExpression, None] = {}
         for call in self._fits & self._sizes.grown:
-            given = fit_argument(call, "x")
+            given = find_fit_argument(call, "x")
             if given is None or given.value in self._sizes.joined:
                 continue
             made = (v.node for v in values.of(given.value) if isinstance(v.node, cst.ClassDef))
@@ -333,12 +356,14 @@ class TensorFlowScale:
         return found
 
     def may_count_steps(self, values: ValueAnalysis, call: cst.Call, name: str) -> bool:
+        """Whether an argument of an unknown function may be a number of steps, by its name."""
         called = values.qualified(call.func)
         if name in _COUNTING.get(called.rpartition(".")[2], ()):
             return True
         return bool(called) and not called.startswith(_KNOWN) and bool(_STEPS.search(name))
 
     def is_data(self, values: ValueAnalysis, iterable: cst.BaseExpression) -> bool:
+        """Whether a loop's iterable is the data of training."""
         if values.may_be(iterable, Role.DATASET):
             return True
         steps = (step for step, given in self._data.loop_data.items() if iterable in given)
@@ -349,6 +374,7 @@ class TensorFlowScale:
     def accumulates(
         self, values: ValueAnalysis, call: cst.Call
     ) -> tuple[str, cst.BaseExpression] | None:
+        """Return the operator and the value of `variable.assign_add(value)` and the like; None for other calls."""
         operators = {"assign_add": "+", "assign_sub": "-", "assign": "="}
         name = method(call)
         if name not in operators or not isinstance(call.func, cst.Attribute) or not call.args:
@@ -356,18 +382,23 @@ class TensorFlowScale:
         return operators[name], call.args[0].value
 
     def is_gradient(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
+        """Whether gradients flow into an expression."""
         return any(True for _ in self._training.gradients.flowing_into(node))
 
     def is_conversion(self, name: str) -> bool:
+        """Whether a function returns its first argument in another form."""
         return name in _CONVERSIONS
 
     def operator_of(self, name: str) -> str:
+        """Return the Python operator that a library function stands for; '' for other functions."""
         return _OPERATORS.get(name.rpartition(".")[2], "") if _MODULES.fullmatch(name) else ""
 
     def is_range(self, name: str) -> bool:
+        """Whether a function counts as `range` does."""
         return is_range(name) or name == "numpy.arange"
 
     def is_external(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
+        """Whether a value comes from outside the program: a command line, the environment, a settings file."""
         if isinstance(node, cst.Call):
             name = values.qualified(node.func)
             return name in _EXTERNAL_FUNCTIONS
@@ -380,8 +411,8 @@ class TensorFlowScale:
                 return True
             return values.qualified(node).startswith(_EXTERNAL_OPTIONS) or any(
                 self._data.command_lines.sets(owner)
-                or any(map(self._gives_options, _made_by(values, owner)))
-                for owner in _owners(node)
+                or any(map(self._gives_options, _find_creating_calls(values, owner)))
+                for owner in _iterate_owners(node)
             )
         return False
 
@@ -389,20 +420,23 @@ class TensorFlowScale:
         """Whether a call parses options, reads settings, or is `vars(options)`."""
         name = self._values.qualified(call.func)
         if name == "builtins.vars" and call.args:
-            return any(map(self._gives_options, _made_by(self._values, call.args[0].value)))
+            return any(
+                map(self._gives_options, _find_creating_calls(self._values, call.args[0].value))
+            )
         return method(call) in _PARSING or name in _READING_SETTINGS
 
     def is_whole(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
+        """Whether a number is an integer, as far as TensorFlow or an option's type says."""
         if node in self._sizes.numbers:
             return True
         if isinstance(node, cst.Call):
             return method(node) == "cardinality" or self._is_whole_tensor(node)
         if not isinstance(node, cst.Attribute):
             return False
-        return node.attr.value == "iterations" or node.attr.value in self._whole_options
+        return node.attr.value == "iterations" or node.attr.value in self._integer_options
 
     def _is_whole_tensor(self, call: cst.Call) -> bool:
-        """Whether a call makes a variable or tensor of whole numbers: `tf.Variable(0)`, `tf.cast(step, tf.int64)`."""
+        """Whether a call creates an integer variable or tensor: `tf.Variable(0)`, `tf.cast(step, tf.int64)`."""
         name = self._values.qualified(call.func)
         if name not in _TENSORS:
             return False
@@ -412,8 +446,8 @@ class TensorFlowScale:
         return bool(call.args) and isinstance(number_of(call.args[0].value), int)
 
     @cached_property
-    def _whole_options(self) -> frozenset[str]:
-        """The options of the program that are parsed as whole numbers: `parser.add_argument("--steps", type=int)`."""
+    def _integer_options(self) -> frozenset[str]:
+        """The names of options that are parsed as integers: `parser.add_argument("--steps", type=int)`."""
         module = self._values.module
         found = set()
         for call in self._values.index.calls:
@@ -473,12 +507,13 @@ _EXTERNAL_OPTIONS = ("absl.flags.FLAGS.", "wandb.config.")
 _EXTERNAL_FUNCTIONS = frozenset({"os.environ.get", "os.getenv", "builtins.input"})
 
 
-def _made_by(values: ValueAnalysis, node: cst.BaseExpression) -> Collection[cst.Call]:
+def _find_creating_calls(values: ValueAnalysis, node: cst.BaseExpression) -> Collection[cst.Call]:
+    """Return the calls that may create a node's value."""
     return [value.node for value in values.of(node) if isinstance(value.node, cst.Call)]
 
 
-def _owners(node: cst.Attribute | cst.Subscript) -> Iterator[cst.BaseExpression]:
-    """The `settings["train"]` and `settings` of `settings["train"]["steps"]`."""
+def _iterate_owners(node: cst.Attribute | cst.Subscript) -> Iterator[cst.BaseExpression]:
+    """Yield the `settings["train"]` and `settings` of `settings["train"]["steps"]`."""
     owner = node.value
     while isinstance(owner, (cst.Attribute, cst.Subscript)):
         yield owner
@@ -487,13 +522,14 @@ def _owners(node: cst.Attribute | cst.Subscript) -> Iterator[cst.BaseExpression]
 
 
 def _is_optimizer(values: ValueAnalysis, node: cst.BaseExpression) -> bool:
+    """Whether a node may be an optimizer, by its value or as an attribute `optimizer`."""
     if isinstance(node, cst.Attribute) and node.attr.value == "optimizer":
         return True
     return values.may_be(node, Role.OPTIMIZER)
 
 
 def _inherits(values: ValueAnalysis, node: cst.CSTNode | None, base: str) -> bool:
-    """Whether a node is a class of the program that inherits a class of Keras."""
+    """Whether a node is a class of the program that inherits a Keras class with this last name."""
     return isinstance(node, cst.ClassDef) and any(
         name.endswith(f".{base}") for name in values.classes.library_bases(node)
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from ...analysis.flow import Source, positional
+from ...analysis.flow import Source, positional_arguments
 from ...analysis.index import ELEMENT, Path
 from ...analysis.syntax import method
 from ...analysis.tree import nodes_in
@@ -27,13 +27,13 @@ _SLICING = frozenset({"numpy.s_", "numpy.index_exp"})
 
 
 def is_range(name: str) -> bool:
-    """Whether calling this canonical name counts: a loop over it runs over numbers, not data."""
+    """Whether calling this canonical name counts, so that a loop over it runs over numbers, not data."""
     return name in ("builtins.range", "tensorflow.range") or name.endswith(".trange")
 
 
-def _starts(counting: cst.Call, name: str) -> bool:
-    """Whether a call counts one by one, from 0 or 1 on."""
-    given = positional(counting)
+def _counts_from_start(counting: cst.Call, name: str) -> bool:
+    """Whether a call counts by ones, from 0 or 1."""
+    given = positional_arguments(counting)
     if len(given) != len(counting.args):
         return False
     if name == "itertools.count":
@@ -47,50 +47,51 @@ def _starts(counting: cst.Call, name: str) -> bool:
     )
 
 
-def cuts(node: cst.Subscript) -> bool:
-    """Whether a subscript takes rows from one number to another: `x[i:i + n]`."""
+def is_slice(node: cst.Subscript) -> bool:
+    """Whether a subscript takes a slice of rows: `x[i:i + n]`."""
     return any(isinstance(element.slice, cst.Slice) for element in node.slice)
 
 
 class LoopIterables:
-    """What the loops of one module run over that is no data."""
+    """Questions about loop iterables that are not data themselves: numbers, slices, parts of arrays."""
 
     def __init__(self, values: ValueAnalysis) -> None:
         self._values = values
 
-    def counts(self, iterable: cst.BaseExpression) -> bool:
-        """Whether a loop runs over the numbers of a range, by way of names and bars too: `bar = tqdm(range(steps))`."""
-        return self._is_all(iterable, (ELEMENT,), self._counts)
+    def is_over_range(self, iterable: cst.BaseExpression) -> bool:
+        """Whether a loop runs over a range, also by way of names and progress bars: `bar = tqdm(range(steps))`."""
+        return self._is_all(iterable, (ELEMENT,), self._is_range_part)
 
-    def is_count(self, iterable: cst.BaseExpression) -> bool:
-        """Whether an expression counts the turns of what it is zipped with, from 0 or 1 on: `range(n)`, `itertools.count(1)`."""
+    def is_counter(self, iterable: cst.BaseExpression) -> bool:
+        """Whether an expression, as an argument of `zip`, counts iterations from 0 or 1: `range(n)`, `itertools.count(1)`."""
         inner = self._values.flow.unwrap_iteration(iterable)
-        return isinstance(inner, cst.Call) and _starts(inner, self._values.qualified(inner.func))
+        return isinstance(inner, cst.Call) and _counts_from_start(
+            inner, self._values.qualified(inner.func)
+        )
 
-    def beside(
+    def split_counters(
         self, iterable: cst.BaseExpression
     ) -> tuple[cst.BaseExpression, tuple[cst.BaseExpression, ...]]:
-        """What a loop runs over beside counts of its turns, and these: `batches` and `range(n)` of `zip(range(n), batches)`.
-
-        Where it is no such zip, what it runs over as it is, and none.
+        """Split `zip(range(n), batches)` into `batches` and the counters `(range(n),)`. Other iterables are returned with no
+        counters.
         """
         zipped = self._values.flow.unwrap_iteration(iterable)
         if isinstance(zipped, cst.Call) and self._values.qualified(zipped.func) == "builtins.zip":
-            given = positional(zipped)
-            counts = tuple(filter(self.is_count, given))
+            given = positional_arguments(zipped)
+            counts = tuple(filter(self.is_counter, given))
             others = [each for each in given if each not in counts]
             if counts and len(others) == 1 and not any(arg.star for arg in zipped.args):
-                inner, more = self.beside(others[0])
+                inner, more = self.split_counters(others[0])
                 return inner, (*counts, *more)
         return iterable, ()
 
-    def numbers(self, iterable: cst.BaseExpression) -> bool:
-        """Whether a loop runs over numbers, in any order, over slices, or over the numbers of rows."""
-        return self._is_all(iterable, (ELEMENT,), self._numbers)
+    def is_over_numbers(self, iterable: cst.BaseExpression) -> bool:
+        """Whether a loop runs over numbers in any order, over slices, or over row indices."""
+        return self._is_all(iterable, (ELEMENT,), self._is_number_part)
 
-    def parts(self, iterable: cst.BaseExpression, path: Path = (ELEMENT,)) -> bool:
+    def is_over_parts(self, iterable: cst.BaseExpression, path: Path = (ELEMENT,)) -> bool:
         """Whether a loop runs over parts of arrays: `zip(np.array_split(x, 8), np.array_split(y, 8))`."""
-        return self._is_all(iterable, path, self._parts)
+        return self._is_all(iterable, path, self._is_split_part)
 
     def _is_all(
         self,
@@ -98,7 +99,7 @@ class LoopIterables:
         path: Path,
         is_one: Callable[[cst.BaseExpression, Path], bool],
     ) -> bool:
-        """Whether the part `path` of an expression is one of these, wherever it comes from; of `zip`, all that it goes over."""
+        """Whether all sources of the part `path` of an expression satisfy a predicate; of `zip`, those of all arguments."""
         pending: list[Source] = [(expression, path)]
         seen, found = set[Source](), False
         while pending:
@@ -109,13 +110,14 @@ class LoopIterables:
             if is_one(node, part):
                 found = True
                 continue
-            sources = list(self._sources(node, part))
+            sources = list(self._find_sources(node, part))
             if not sources and not (isinstance(node, cst.List) and not node.elements):
                 return False
             pending += sources
         return found
 
-    def _sources(self, node: cst.BaseExpression, path: Path) -> Iterator[Source]:
+    def _find_sources(self, node: cst.BaseExpression, path: Path) -> Iterator[Source]:
+        """Yield the sources of a part of an expression, one step back: through names, `zip` and the like, and generators."""
         if len(path) > MAX_PATH:
             return
         values = self._values
@@ -126,17 +128,18 @@ class LoopIterables:
         else:
             yield from values.flow.predecessors(node, path)
             for made in values.of(node) if isinstance(node, cst.Call) and path else ():
-                for function in self._yielding(made.node):
-                    yield from ((value, path[1:]) for value in _yielded(function))
+                for function in self._find_generators(made.node):
+                    yield from ((value, path[1:]) for value in _iterate_yields(function))
 
-    def _yielding(self, made: cst.CSTNode | None) -> list[cst.CSTNode]:
-        """The generator that a value is, or that goes through it where it is of a class of the program's own."""
+    def _find_generators(self, made: cst.CSTNode | None) -> list[cst.CSTNode]:
+        """Return the generator functions behind a value: itself, or `__iter__` of a user-defined class."""
         if isinstance(made, cst.ClassDef):
             through = self._values.classes.methods(made, "__iter__")
             return [f for f in through if f in self._values.index.generators]
         return [made] if made is not None and made in self._values.index.generators else []
 
-    def _counts(self, node: cst.BaseExpression, path: Path) -> bool:
+    def _is_range_part(self, node: cst.BaseExpression, path: Path) -> bool:
+        """Whether the elements of an expression are those of a range."""
         if path != (ELEMENT,):
             return False
         if isinstance(node, cst.Call) and is_range(self._values.qualified(node.func)):
@@ -144,35 +147,38 @@ class LoopIterables:
         made = self._values.of(node)
         return bool(made) and all(is_range(value.name) for value in made)
 
-    def _numbers(self, node: cst.BaseExpression, path: Path) -> bool:
+    def _is_number_part(self, node: cst.BaseExpression, path: Path) -> bool:
+        """Whether the elements of an expression are numbers or slices."""
         if not path and isinstance(node, cst.Tuple) and node.elements:  # `(i, min(i + 32, n))`
-            return self._is_all(node.elements[0].value, (), self._numbers)
-        if self._slices(node, path) or self._counts(node, path):
+            return self._is_all(node.elements[0].value, (), self._is_number_part)
+        if self._is_slice_part(node, path) or self._is_range_part(node, path):
             return True
         if not isinstance(node, cst.Call) or path != (ELEMENT,):
             return False
         name = self._values.qualified(node.func)
         if name in _NUMBERING or method(node) == "permutation":
             return True
-        return name in _PARTING and bool(node.args) and self.numbers(node.args[0].value)
+        return name in _PARTING and bool(node.args) and self.is_over_numbers(node.args[0].value)
 
-    def _parts(self, node: cst.BaseExpression, path: Path) -> bool:
+    def _is_split_part(self, node: cst.BaseExpression, path: Path) -> bool:
+        """Whether the elements of an expression are parts of an array, as of `np.array_split`."""
         named = isinstance(node, cst.Call) and self._values.qualified(node.func) in _PARTING
         return named and path == (ELEMENT,)
 
-    def _slices(self, node: cst.BaseExpression, path: Path) -> bool:
+    def _is_slice_part(self, node: cst.BaseExpression, path: Path) -> bool:
+        """Whether an expression is a slice object."""
         if path:
             return False
         match node:
             case cst.Call():
                 return self._values.qualified(node.func) == "builtins.slice"
             case cst.Subscript(value=maker):
-                return self._values.qualified(maker) in _SLICING and cuts(node)
+                return self._values.qualified(maker) in _SLICING and is_slice(node)
         return False
 
 
-def _yielded(function: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """What a function yields, one by one."""
+def _iterate_yields(function: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Yield the expressions in a function's `yield` statements."""
     for node in nodes_in(function):
         if isinstance(node, cst.Yield) and isinstance(node.value, cst.BaseExpression):
             yield node.value

@@ -32,7 +32,7 @@ _GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState",
 
 
 class StepLoops:
-    """The training steps of one module, what they are computed from, and which of them take all rows each time."""
+    """The training steps of one module: their inputs, their loops, and which of them take all rows each time."""
 
     def __init__(self, data: TrainingData) -> None:
         self.data = data
@@ -43,15 +43,15 @@ class StepLoops:
         self._slices: dict[cst.Call, dict[cst.CSTNode, None]] = {}
 
     @cached_property
-    def whole(self) -> frozenset[cst.Call]:
-        """The steps that are seen to take the same rows each time."""
+    def full_batch_steps(self) -> frozenset[cst.Call]:
+        """The steps that provably take the same rows each time."""
         unseen = {call for call, given in self.data.unseen_loops.items() if given is None}
         return frozenset(
-            call for call in unseen if self._is_followed(call) and self._is_whole(call)
+            call for call in unseen if self._is_followed(call) and self._is_full_batch(call)
         )
 
     def _is_followed(self, call: cst.Call) -> bool:
-        """Whether it is seen what a step is given: what it runs in is called, through no lambda, and with no `*args`."""
+        """Whether the step's arguments can be traced: its functions are called here, not by a lambda, and without `*args`."""
         module, calls = self.module, self.values.calls
         return not any(
             any(arg.star for arg in each.args)
@@ -65,11 +65,11 @@ class StepLoops:
             for each in calls.leading_to(call)
         )
 
-    def _is_whole(self, call: cst.Call) -> bool:
-        """Whether no loop around a step runs over data, or parts of it, and no iteration takes rows by number, or draws any."""
+    def _is_full_batch(self, call: cst.Call) -> bool:
+        """Whether no loop around a step runs over data or its parts, and no iteration selects rows by number or draws them."""
         if not all(map(self._is_of_settings, self.data.loop_data[call])):
             return False
-        around, given = self._counts_of(call), self.behind(call)
+        around, given = self._find_counting_loops(call), self.find_inputs(call)
         drawn = [node for node in given if self._is_drawn(node)]
         if any(self._is_within(node, loop, given) for node in drawn for loop in around):
             return False
@@ -78,7 +78,7 @@ class StepLoops:
             for loop in around
             if isinstance(loop, cst.For) and loop not in self.training.variable_loops
         ]
-        if any(loop in given and self._turns.parts(loop) for loop in loops):
+        if any(loop in given and self._turns.is_over_parts(loop) for loop in loops):
             return False
         for node in given:
             match node:
@@ -94,7 +94,9 @@ class StepLoops:
         return True
 
     def _is_drawn(self, node: cst.CSTNode) -> bool:
-        """Whether a call gives other rows each time: it draws random numbers, asks an environment, or is named so."""
+        """Whether a call returns other rows each time: it draws random numbers, steps an environment, or has a name like
+        `next_batch`.
+        """
         if not isinstance(node, cst.Call):
             return False
         name = self.values.qualified(node.func)
@@ -118,7 +120,7 @@ class StepLoops:
     def _is_of_settings(self, iterable: cst.BaseExpression) -> bool:
         """Whether a loop runs over rates, names, models or the like, and over no data."""
         inner = self.values.flow.unwrap_iteration(iterable)
-        if any(map(self.data.gives_batches, self.values.of(inner))):
+        if any(map(self.data.is_user_defined_iterable, self.values.of(inner))):
             return False
         kinds = {value.kind for value in self.values.of(inner, (ELEMENT,))}
         return bool(kinds) and not kinds & {
@@ -126,20 +128,22 @@ class StepLoops:
             Role.DATASET,
         }
 
-    def _counts_of(self, call: cst.Call) -> list[cst.For | cst.While]:
-        """The counting loops around a step, up to one that makes a new model for it."""
+    def _find_counting_loops(self, call: cst.Call) -> list[cst.For | cst.While]:
+        """Return the counting loops around a step, up to one that creates a new model for it."""
         updates = {
             update.call
             for update, sites in self.data.step_sites
             if any(site.call is call for site in sites)
         }
-        around = self._counts_around(call, frozenset())
+        around = self._iterate_counting_loops(call, frozenset())
         return list(
-            itertools.takewhile(lambda loop: not self.data.anew.is_made_in(updates, loop), around)
+            itertools.takewhile(
+                lambda loop: not self.data.anew.are_recreated_in(updates, loop), around
+            )
         )
 
-    def behind(self, call: cst.Call) -> dict[cst.CSTNode, None]:
-        """What a step and the updates that it comes to are computed from."""
+    def find_inputs(self, call: cst.Call) -> dict[cst.CSTNode, None]:
+        """Return the nodes that a step and its updates are computed from. The values are unused: an ordered set."""
         found = self._slices.get(call)
         if found is None:
             updates = (u for u, sites in self.data.step_sites if call in (s.call for s in sites))
@@ -148,11 +152,11 @@ class StepLoops:
             found = self._slices[call] = dict.fromkeys(n for each in slices for n in each)
         return found
 
-    def collects(self, call: cst.Call) -> bool:
-        """Whether a step draws its rows from a list to which the same loop adds, as a replay buffer."""
+    def draws_from_filled_list(self, call: cst.Call) -> bool:
+        """Whether a step draws rows from a list that the same loop fills, such as a replay buffer."""
         loops = [a for a in self.module.ancestors(call) if isinstance(a, cst.For | cst.While)]
         filled = self.values.index.filled, self.values.index.filled_attributes
-        for node in self.behind(call) if loops else ():
+        for node in self.find_inputs(call) if loops else ():
             if not isinstance(node, cst.Call) or method(node) not in _DRAWING_ROWS or not node.args:
                 continue
             match node.args[0].value:
@@ -173,7 +177,11 @@ class StepLoops:
         behind: Collection[cst.CSTNode],
         seen: frozenset[cst.CSTNode] = frozenset(),
     ) -> bool:
-        """Whether a node runs within a loop, itself or by the calls of its function: those that are behind a step, if any are."""
+        """Whether a node runs within a loop, directly or by calls of its function.
+
+        Args:
+            behind: the inputs of a step; of several calls, only those among them count, if there are any.
+        """
         if loop in self.module.ancestors(node):
             return True
         function = self.module.function_of(node)
@@ -187,9 +195,11 @@ class StepLoops:
 
     # Counters
 
-    def counter_limit(self, loop: cst.While) -> cst.BaseExpression | None:
-        """The number of turns of a loop that counts them: `step = 0`, `while step < limit: … step += 1`, or
-        from 1 to `<=`; None where the counter begins elsewhere or anything else sets it.
+    def find_counter_limit(self, loop: cst.While) -> cst.BaseExpression | None:
+        """Return `limit` of a loop that counts its iterations: `step = 0`, `while step < limit: … step += 1`, or from 1 with
+        `<=`.
+
+        None if the counter starts elsewhere, or anything else sets it.
         """
         match loop.test:
             case cst.Comparison(
@@ -208,7 +218,7 @@ class StepLoops:
             small
             for line in lines
             for small in line.body
-            if (up := is_one_more(small)) is not None and up.value == name
+            if (up := find_incremented_name(small)) is not None and up.value == name
         ]
         first = "0" if isinstance(operator, cst.LessThan) else "1"
         within = {id(small) for small in ups}
@@ -223,29 +233,27 @@ class StepLoops:
         endless = "inf" in self.module.text(limit)
         return limit if len(ups) == 1 and not endless else None
 
-    def _counts_around(
+    def _iterate_counting_loops(
         self, node: cst.CSTNode, seen: frozenset[cst.CSTNode]
     ) -> Iterator[cst.For | cst.While]:
-        """The loops over a `range`, or until a counter, around a node, the innermost first, up to one over data,
-        through calls.
-        """
+        """Yield the loops over ranges or counters around a node, innermost first, through calls, up to a loop over data."""
         function = self.module.function_of(node)
         for ancestor in self.module.ancestors(node):
             if ancestor is function:
                 break
             if isinstance(ancestor, cst.For):
-                if self.data.gives_data(ancestor.iter):
+                if self.data.is_over_data(ancestor.iter):
                     return
                 yield ancestor
-            if isinstance(ancestor, cst.While) and self.counter_limit(ancestor) is not None:
+            if isinstance(ancestor, cst.While) and self.find_counter_limit(ancestor) is not None:
                 yield ancestor
         sites = self.values.calls.sites(function) if function is not None else []
         if function is not None and len(sites) == 1 and function not in seen:
-            yield from self._counts_around(sites[0], seen | {function})
+            yield from self._iterate_counting_loops(sites[0], seen | {function})
 
 
-def is_one_more(statement: cst.CSTNode | None) -> cst.Name | None:
-    """The name that a statement makes greater by one."""
+def find_incremented_name(statement: cst.CSTNode | None) -> cst.Name | None:
+    """Return the name that a statement increments by one; None for other statements."""
     match statement:
         case cst.AugAssign(
             target=cst.Name() as name, operator=cst.AddAssign(), value=cst.Integer(value="1")

@@ -35,10 +35,10 @@ class TrainingTape:
     others: tuple[cst.Call, ...]
 
 
-def training_tapes(
+def find_training_tapes(
     values: ValueAnalysis, training_gradients: frozenset[cst.Call]
 ) -> Iterator[TrainingTape]:
-    """The tapes of one module that are asked for these gradients."""
+    """Yield the tapes that are asked for these gradients, each with all calls on it."""
     asked: dict[Value | None, list[cst.Call]] = {}
     for call in values.index.calls:
         if method(call) in ASKING:
@@ -52,11 +52,11 @@ def training_tapes(
         training = tuple(c for c in calls if c in training_gradients)
         others = tuple(c for c in calls if c not in training_gradients)
         if training:
-            yield TrainingTape(*_block_of(values, tape), training, others)
+            yield TrainingTape(*_find_block(values, tape), training, others)
 
 
 def _tapes_of(values: ValueAnalysis, receiver: cst.BaseExpression) -> list[Value]:
-    """The tapes that an expression may hold where it stands: of two of one name, the last before it."""
+    """Return the tapes that an expression may hold; where one name is bound to several, those of the bindings that reach it."""
     tapes = [v for v in values.of(receiver) if v.kind is Role.TAPE]
     if isinstance(receiver, cst.Name):
         reaching = values.definitions.reaching(receiver)
@@ -65,8 +65,10 @@ def _tapes_of(values: ValueAnalysis, receiver: cst.BaseExpression) -> list[Value
     return tapes
 
 
-def _block_of(values: ValueAnalysis, tape: Value | None) -> tuple[cst.With | None, cst.Name | None]:
-    """The `with` that a tape records in, and the name that it has there."""
+def _find_block(
+    values: ValueAnalysis, tape: Value | None
+) -> tuple[cst.With | None, cst.Name | None]:
+    """Return the `with` statement that records a tape, and its name there; (None, None) if it is elsewhere."""
     for block in values.index.withs if tape is not None else ():
         for item in block.items:
             match item:

@@ -26,7 +26,7 @@ _ALIASES = (
 
 
 def canonical(name: str) -> str:
-    """The one spelling by which the tables below know a qualified name."""
+    """Return the one spelling of a qualified name that the tables below use."""
     for pattern, replacement in _ALIASES:
         name = pattern.sub(replacement, name)
     return name
@@ -64,8 +64,10 @@ OPTIMIZERS = {name.lower(): Optimizer(name, rate) for name, rate in _RATES.items
 ANY_OPTIMIZER = Optimizer("", None)
 
 
-def optimizer(name: str) -> Optimizer | None:
-    """The optimizer class that a canonical name means, its modules `legacy`, `adam_v2`, … included; `optimizers.*` means any."""
+def find_optimizer(name: str) -> Optimizer | None:
+    """Return the optimizer class of a canonical name, also in modules such as `legacy` and `adam_v2`; `ANY_OPTIMIZER` for
+    `optimizers.*`.
+    """
     if not name.startswith("tensorflow.keras.optimizers."):
         return None
     if name in ("tensorflow.keras.optimizers.*", "tensorflow.keras.optimizers.legacy.*"):
@@ -75,9 +77,9 @@ def optimizer(name: str) -> Optimizer | None:
 
 
 def is_optimizer_class(name: str) -> bool:
-    """Whether a canonical name is a class of Keras' optimizers, their base class too."""
+    """Whether a canonical name is a Keras optimizer class or its base class."""
     in_keras = name.startswith("tensorflow.keras.optimizers.")
-    return in_keras and (name.endswith(".Optimizer") or optimizer(name) is not None)
+    return in_keras and (name.endswith(".Optimizer") or find_optimizer(name) is not None)
 
 
 #: Learning-rate schedules of Keras: which arguments are rates, by name and by position.
@@ -100,8 +102,8 @@ SCHEDULE_STEPS: dict[str, tuple[tuple[str, int], ...]] = {
 }
 
 
-def schedule(name: str) -> str | None:
-    """The Keras schedule class that a canonical name means."""
+def find_schedule(name: str) -> str | None:
+    """Return the name of the Keras schedule class that a canonical name refers to; None if it is none."""
     last = name.rpartition(".")[2]
     return last if name.startswith("tensorflow.keras.") and last in SCHEDULES else None
 
@@ -146,8 +148,10 @@ def makes_model(name: str) -> bool:
 
 
 def is_known(name: str) -> bool:
-    """Whether some rule speaks of this canonical name."""
-    return bool(optimizer(name) or schedule(name) or makes_model(name) or callback(name))
+    """Whether some rule handles this canonical name."""
+    return bool(
+        find_optimizer(name) or find_schedule(name) or makes_model(name) or find_callback(name)
+    )
 
 
 def makes_dataset(name: str) -> bool:
@@ -212,7 +216,7 @@ def is_wrapper(name: str) -> bool:
 def makes_optimizer(name: str) -> bool:
     """Whether calling this canonical name gives an optimizer."""
     return (
-        optimizer(name) is not None
+        find_optimizer(name) is not None
         or name.startswith("tensorflow_addons.optimizers.")
         or configures_optimizer(name)
         or (name.startswith("tensorflow.keras.") and name.endswith(".LossScaleOptimizer"))
@@ -298,8 +302,8 @@ CALLBACKS = frozenset(
 )
 
 
-def callback(name: str) -> str | None:
-    """The Keras callback class that a canonical name means."""
+def find_callback(name: str) -> str | None:
+    """Return the name of the Keras callback class that a canonical name refers to; None if it is none."""
     last = name.rpartition(".")[2]
     return last if name.startswith("tensorflow.keras.callbacks.") and last in CALLBACKS else None
 
@@ -308,6 +312,6 @@ def callback(name: str) -> str | None:
 SEQUENCES = frozenset({"tensorflow.keras.utils.Sequence", "tensorflow.keras.utils.PyDataset"})
 
 
-def sequence(name: str) -> bool:
-    """Whether calling this canonical name gives a `Sequence` of Keras' own: `ImageDataGenerator(…).flow(…)`."""
+def makes_sequence(name: str) -> bool:
+    """Whether calling this canonical name returns a Keras `Sequence`: `ImageDataGenerator(…).flow(…)`."""
     return re.search(r"\.ImageDataGenerator\.flow(_from_\w+)?$", name) is not None

@@ -18,8 +18,8 @@ from ..framework import TrainingLoop
 from .compiled import CompiledCode, EagerSite
 from .gradients import Gradients
 from .keras_loops import KerasLoops
-from .tapes import TrainingTape, training_tapes
-from .updates import Update, updates, variable_loops
+from .tapes import TrainingTape, find_training_tapes
+from .updates import Update, find_updates, find_variable_loops
 
 
 class Training:
@@ -34,25 +34,27 @@ class Training:
 
     @cached_property
     def updates(self) -> list[Update]:
-        return list(updates(self.values, self.gradients, self.keras))
+        """All calls that change weights."""
+        return list(find_updates(self.values, self.gradients, self.keras))
 
     @cached_property
     def own_updates(self) -> list[tuple[Update, list[EagerSite]]]:
-        """The updates that the program itself runs, not Keras, with the eager calls that come to each."""
+        """The updates that the program runs itself, without Keras, each with the eager calls that lead to it."""
         return [
-            (update, self._live(update, self.compiled.eager_sites(update)))
+            (update, self._reachable_sites(update, self.compiled.eager_sites(update)))
             for update in self.updates
             if not self.keras.runs(update.function)
         ]
 
-    def _live(self, update: Update, sites: list[EagerSite]) -> list[EagerSite]:
+    def _reachable_sites(self, update: Update, sites: list[EagerSite]) -> list[EagerSite]:
+        """Return the sites whose chain of calls is not ruled out by conditions; all if none would remain."""
         live = [s for s in sites if not is_ruled_out(self.values, (update.call, *s.chain))]
         return live or sites
 
     @cached_property
     def variable_loops(self) -> frozenset[cst.CSTNode]:
-        """The loops over variables that an update by hand goes through, and what they run over."""
-        return variable_loops(self.values, self.updates)
+        """The loops over variables in hand-written updates, and their iterables."""
+        return find_variable_loops(self.values, self.updates)
 
     @cached_property
     def training_gradients(self) -> frozenset[cst.Call]:
@@ -65,12 +67,12 @@ class Training:
 
     @cached_property
     def training_tapes(self) -> list[TrainingTape]:
-        """The tapes of `training_gradients`, each with all that is asked of it."""
-        return list(training_tapes(self.values, self.training_gradients))
+        """The tapes of `training_gradients`, each with all calls on it."""
+        return list(find_training_tapes(self.values, self.training_gradients))
 
     @cached_property
     def loop(self) -> TrainingLoop:
-        """GradTape ⊔ Optimizer of the whole module."""
+        """How the module trains, Keras and hand-written loops taken together."""
         in_keras = self.keras.fits or self.keras.searches
         if self.own_updates:
             return "both" if in_keras else "gradient_tape"

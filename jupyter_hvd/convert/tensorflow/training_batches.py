@@ -14,8 +14,8 @@ from ...analysis.scale_findings import number_of
 from ...analysis.syntax import argument, has_star, method
 from ...analysis.tree import nodes_in
 from . import tf_api
-from .batches import DEFAULT, Batches, MissingSize, merged
-from .keras_loops import fit_argument
+from .batches import DEFAULT, Batches, MissingSize, merge_batches
+from .keras_loops import find_fit_argument
 from .number_sources import NumberSources, is_number_of_rows
 from .pipelines import Pipeline, Pipelines
 from .row_slices import RowSlices
@@ -61,59 +61,60 @@ class TrainingBatches:
         self._loops = loops
         self._slices = RowSlices(numbers)
 
-    def of_fits(self) -> Iterator[Batches]:
+    def find_fit_batches(self) -> Iterator[Batches]:
+        """Yield the batches of each call of `fit`, and of tuner searches."""
         arrays = {fit.call: fit for fit in self.data.fit_arrays}
         datasets, batches = dict(self.data.fit_datasets), dict(self.data.fits_of_batches)
-        yield from self._of_hidden()
+        yield from self._find_hidden_batches()
         for call in self.data.training.keras.shown_trainings:
             if self._is_stateful(call):
                 yield Batches(call, is_stateful=True)
             elif call in arrays and self._is_one_batch(call, arrays[call].batch_size):
                 yield Batches(call)
             elif call in arrays:
-                yield self._of_arrays(call, arrays[call].batch_size)
+                yield self._batches_of_arrays(call, arrays[call].batch_size)
                 if call in batches:  # which `fit` cuts into its own
-                    yield self._of_dataset(call, batches[call])
+                    yield self._batches_of_dataset(call, batches[call])
             elif call in datasets:
-                yield self._of_dataset(call, datasets[call])
-            elif (size := fit_argument(call, "batch_size")) is not None and (
+                yield self._batches_of_dataset(call, datasets[call])
+            elif (size := find_fit_argument(call, "batch_size")) is not None and (
                 self.values.kinds(size.value) != {Kind.NONE}
             ):  # Keras takes one for arrays alone
-                yield self._of_size(call, size.value)
-            elif (given := fit_argument(call, "x")) is not None and self._is_dictionary(given):
-                yield self._of_arrays(call, None)
+                yield self._batches_of_size(call, size.value)
+            elif (given := find_fit_argument(call, "x")) is not None and self._is_dictionary(given):
+                yield self._batches_of_arrays(call, None)
             elif given is not None:
-                yield self._of_source(call, given.value)
+                yield self._batches_of_source(call, given.value)
 
-    def _of_hidden(self) -> Iterator[Batches]:
-        """The batches of calls whose data are hidden in `*` and `**`, but for the size."""
+    def _find_hidden_batches(self) -> Iterator[Batches]:
+        """Yield the batches of calls whose data are hidden in `*` or `**`, but whose size is visible."""
         keras = self.data.training.keras
         for call in (fit for fit in keras.fits if has_star(fit)):
             size = argument(call, "batch_size")
             if size is not None and self.values.kinds(size.value) != {Kind.NONE}:
-                yield self._of_size(call, size.value)
+                yield self._batches_of_size(call, size.value)
         for search in keras.tuners.searches:
             for value in keras.tuners.sizes_set:
-                yield self._of_size(search, value)
+                yield self._batches_of_size(search, value)
 
     def _is_dictionary(self, given: cst.Arg) -> bool:
-        """Whether `fit` is given arrays by name."""
+        """Whether `fit` is given a dictionary of arrays."""
         held = [value.node for value in self.values.of(given.value)]
         return bool(held) and all(isinstance(node, cst.Dict) for node in held)
 
     def _is_stateful(self, fit: cst.Call) -> bool:
-        """Whether a layer of the model goes on, row by row, from one batch to the next."""
+        """Whether a layer of the model is `stateful=True`: it continues each row from one batch to the next."""
         assert isinstance(fit.func, cst.Attribute)
         made = self.values.flow.backward_slice(fit.func.value)
         given = (argument(node, "stateful") for node in made if isinstance(node, cst.Call))
         return any(arg is not None and self.module.text(arg.value) == "True" for arg in given)
 
     def _is_one_batch(self, fit: cst.Call, batch_size: cst.BaseExpression | None) -> bool:
-        """Whether rows are drawn or cut for a `fit` each time, of which it makes one batch, as far as is seen.
+        """Whether rows are drawn or cut anew for each `fit`, few enough for one batch, as far as is known.
 
-        These grow with what is drawn, `random.sample(memory, 32)`, and not with the batch size.
+        Such a batch grows with the drawn rows, `random.sample(memory, 32)`, and not with the batch size.
         """
-        scope, given = self._repeated_scope(fit), fit_argument(fit, "x")
+        scope, given = self._repeated_scope(fit), find_fit_argument(fit, "x")
         if scope is None or given is None:
             return False
         made = self.values.flow.backward_slice(given.value)
@@ -130,7 +131,9 @@ class TrainingBatches:
         )
 
     def _repeated_scope(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """What is run again and again with a node in it: its function, if a loop calls it, or the outermost loop around it."""
+        """Return the scope that runs repeatedly around a node: its function, if a loop calls it; else the outermost loop; else
+        None.
+        """
         function = self.module.function_of(node)
         sites = self.values.calls.sites(function) if function is not None else ()
         if any(self.module.enclosing(site, (cst.For, cst.While)) for site in sites):
@@ -139,41 +142,44 @@ class TrainingBatches:
         loops = [each for each in around if isinstance(each, cst.For | cst.While)]
         return loops[-1] if loops else None
 
-    def _of_arrays(self, call: cst.Call, size: cst.BaseExpression | None) -> Batches:
+    def _batches_of_arrays(self, call: cst.Call, size: cst.BaseExpression | None) -> Batches:
+        """Return the batches of a `fit` of arrays, given the expression of its batch size, or None."""
         if size is None:
-            given = fit_argument(call, "batch_size")
+            given = find_fit_argument(call, "batch_size")
             is_missing = given is None and method(call) in ("fit", "search")
             return Batches(call, missing=(MissingSize(call),) if is_missing else ())
-        given = fit_argument(call, "x")
+        given = find_fit_argument(call, "x")
         if given is not None and self._has_as_many_rows(given.value, size):
             return Batches(call, whole=size)
-        return self._of_size(call, size)
+        return self._batches_of_size(call, size)
 
     def _has_as_many_rows(self, data: cst.BaseExpression, size: cst.BaseExpression) -> bool:
-        """Whether arrays are made with as many rows as a name says: `nodes` in `rng.normal(size=(nodes, 4))`."""
+        """Whether arrays are created with as many rows as a name says: `nodes` in `rng.normal(size=(nodes, 4))`."""
         if not isinstance(size, cst.Name):
             return False
         same = self.values.definitions.identity(size)
         made = [n for n in self.values.flow.backward_slice(data) if isinstance(n, cst.Call)]
-        shapes = (shape for call in made for shape in shapes_given(call))
+        shapes = (shape for call in made for shape in find_leading_sizes(call))
         return any(
             isinstance(rows, cst.Name) and self.values.definitions.identity(rows) == same
             for rows in shapes
         )
 
-    def _of_size(self, training: cst.Call, size: cst.BaseExpression) -> Batches:
+    def _batches_of_size(self, training: cst.Call, size: cst.BaseExpression) -> Batches:
+        """Return batches of a given size; full batches if the size is the number of rows."""
         if is_number_of_rows(self.values, size):
             return Batches(training, whole=size)
         return Batches(training, sizes=(size,))
 
-    def _of_dataset(self, training: cst.Call, dataset: cst.BaseExpression) -> Batches:
-        """The batches of `tf.data` pipelines; joined where the size of one is not seen, or batches are counted behind it."""
-        found = [self._of_pipeline(training, p) for p in self._pipelines.of(dataset)]
+    def _batches_of_dataset(self, training: cst.Call, dataset: cst.BaseExpression) -> Batches:
+        """Return the batches of `tf.data` pipelines; joined if a size is unknown, or batches are counted behind it."""
+        found = [self._batches_of_pipeline(training, p) for p in self._pipelines.of(dataset)]
         if not found or not all(each is not None for each in found):
-            return Batches(training, joined=(self._unnumbered(dataset),))
-        return merged(training, [each for each in found if each is not None])
+            return Batches(training, joined=(self._strip_enumeration(dataset),))
+        return merge_batches(training, [each for each in found if each is not None])
 
-    def _of_pipeline(self, training: cst.Call, pipeline: Pipeline) -> Batches | None:
+    def _batches_of_pipeline(self, training: cst.Call, pipeline: Pipeline) -> Batches | None:
+        """Return the batches of one pipeline; None if their size is unknown or the pipeline counts batches."""
         steps = list(pipeline.steps)
         behind: list[cst.Call] = []
         while steps and method(steps[-1]) not in (*tf_api.BATCHING_METHODS, tf_api.BUCKETING):
@@ -187,7 +193,7 @@ class TrainingBatches:
         if not all(size and self._is_counted_by(step, size.value) for step in counting):
             return None
         if steps:
-            return self._of_size(training, size.value) if size is not None else None
+            return self._batches_of_size(training, size.value) if size is not None else None
         source = pipeline.source
         name = self.values.qualified(source.func) if isinstance(source, cst.Call) else ""
         if name.endswith(".from_tensors"):
@@ -195,55 +201,58 @@ class TrainingBatches:
         default = next((size for kind, size in LOADERS if kind.search(name)), None)
         if default is None or not isinstance(source, cst.Call) or has_star(source):
             return None
-        return self._of_loader(training, source, default)
+        return self._batches_of_loader(training, source, default)
 
     def _sizes_of_buckets(self, bucketing: cst.Call) -> Iterator[cst.BaseExpression]:
-        """The sizes of the batches of each bucket, as far as they are written out."""
+        """Yield the literal sizes of the batches of `bucket_by_sequence_length`."""
         given = argument(bucketing, "bucket_batch_sizes", 2)
         for value in self.values.of(given.value) if given is not None else ():
             if isinstance(value.node, (cst.List, cst.Tuple)):
                 yield from (element.value for element in value.node.elements)
 
     def _is_counted_by(self, step: cst.Call, size: cst.BaseExpression) -> bool:
-        """Whether batches are taken or skipped by a number that is divided by their size: `take(len(x) // size)`."""
+        """Whether the number of batches to take or skip is divided by their size: `take(len(x) // size)`."""
         count = argument(step, "count", 0) if method(step) in ("take", "skip") else None
         if count is None:
             return False
-        same = set(self.numbers.arithmetic(size))
+        same = set(self.numbers.find_sources(size))
         return any(
             isinstance(node, cst.BinaryOperation)
             and isinstance(node.operator, (cst.Divide, cst.FloorDivide))
-            and not same.isdisjoint(self.numbers.arithmetic(node.right))
-            for node in self.numbers.arithmetic(count.value)
+            and not same.isdisjoint(self.numbers.find_sources(node.right))
+            for node in self.numbers.find_sources(count.value)
         )
 
-    def _of_loader(self, training: cst.Call, loader: cst.Call, default: int) -> Batches | None:
-        """The batches of what loads data and is told how large they are."""
-        size = argument(loader, "batch_size", _SIZE_POSITIONS.get(name_of(loader)))
+    def _batches_of_loader(
+        self, training: cst.Call, loader: cst.Call, default: int
+    ) -> Batches | None:
+        """Return the batches of a function that loads data with a batch size, or a default; None with `batch_size=None`."""
+        size = argument(loader, "batch_size", _SIZE_POSITIONS.get(find_called_name(loader)))
         if size is None:
             return Batches(training, missing=(MissingSize(loader, default),))
         if self.values.kinds(size.value) == {Kind.NONE}:
             return None
-        return self._of_size(training, size.value)
+        return self._batches_of_size(training, size.value)
 
-    def _of_source(self, training: cst.Call, source: cst.BaseExpression) -> Batches:
-        """The batches of a generator, a `PyDataset`, or of what is not seen."""
-        for node in self._made_by(source):
+    def _batches_of_source(self, training: cst.Call, source: cst.BaseExpression) -> Batches:
+        """Return the batches of a generator, a `PyDataset`, or of an unknown object, which are joined."""
+        for node in self._find_creating_calls(source):
             if method(node) in FLOWS and not has_star(node):
-                found = self._of_loader(training, node, DEFAULT)
+                found = self._batches_of_loader(training, node, DEFAULT)
                 return found or Batches(training)
-        bodies = [body for body in map(self.body_of, self.values.of(source)) if body is not None]
-        cut = merged(
+        bodies = [body for body in map(self.find_body, self.values.of(source)) if body is not None]
+        cut = merge_batches(
             training, [self._slices.batches_among(training, set(nodes_in(b))) for b in bodies]
         )
         return cut if cut.sizes else Batches(training, joined=(source,))
 
-    def body_of(self, value: object) -> cst.CSTNode | None:
+    def find_body(self, value: object) -> cst.CSTNode | None:
+        """Return the function or class that a value is defined by; None if it is outside the program."""
         node = getattr(value, "node", None)
         return node if isinstance(node, (cst.FunctionDef, cst.ClassDef)) else None
 
-    def _made_by(self, expression: cst.BaseExpression) -> Iterator[cst.Call]:
-        """The calls that make what an expression holds."""
+    def _find_creating_calls(self, expression: cst.BaseExpression) -> Iterator[cst.Call]:
+        """Yield the calls that create the values an expression may hold."""
         pending, seen = [expression], set[cst.CSTNode]()
         while pending:
             node = pending.pop()
@@ -255,29 +264,30 @@ class TrainingBatches:
             if not sources and isinstance(node, cst.Call):
                 yield node
 
-    def of_steps(self) -> Iterator[Batches]:
+    def find_step_batches(self) -> Iterator[Batches]:
+        """Yield the batches of each user-defined training step."""
         for call, given in self.data.loop_data.items():
-            looped = self._of_loops(call, given)
+            looped = self._batches_of_loops(call, given)
             if looped is not None:
-                noise = tuple(self._rows_of_noise(looped))
+                noise = tuple(self._find_noise_rows(looped))
                 yield replace(looped, sizes=(*looped.sizes, *noise))
                 continue
-            found = self._slices.batches_among(call, set(self._loops.behind(call)))
+            found = self._slices.batches_among(call, set(self._loops.find_inputs(call)))
             if not found.can_grow and found.whole is None:
                 found = replace(found, sizes=tuple(self._sizes_asked_for(call)))
-            is_whole = not found.can_grow and call in self._loops.whole
+            is_whole = not found.can_grow and call in self._loops.full_batch_steps
             yield replace(found, whole=found.whole or call) if is_whole else found
 
     def _sizes_asked_for(self, step: cst.Call) -> Iterator[cst.BaseExpression]:
-        """The batch sizes, by their names, that a step's loop passes to what gives it rows: `data.next_batch(batch_size)`,
-        `rng.normal(size=(batch_size, 4))`.
+        """Yield the batch sizes, recognized by name, that a step's loop passes to a function that returns rows:
+        `data.next_batch(batch_size)`, `rng.normal(size=(batch_size, 4))`.
         """
         loop = self.module.enclosing(step, (cst.For, cst.While))
-        for node in self._loops.behind(step) if loop is not None else ():
+        for node in self._loops.find_inputs(step) if loop is not None else ():
             if not isinstance(node, cst.Call) or loop not in {*self.module.ancestors(node)}:
                 continue
             if method(node) in _NOISE:
-                names = ((rows, self.module.text(rows)) for rows in shapes_given(node))
+                names = ((rows, self.module.text(rows)) for rows in find_leading_sizes(node))
                 yield from (rows for rows, name in names if _NAMED_SIZE.search(name))
                 continue
             if self.values.kinds(node) != {Kind.UNKNOWN}:
@@ -287,60 +297,69 @@ class TrainingBatches:
                 if not arg.star and _NAMED_SIZE.search(named):
                     yield arg.value
 
-    def _rows_of_noise(self, batches: Batches) -> Iterator[cst.BaseExpression]:
-        """The numbers that repeat a batch's size where a step draws noise for each row: 20 of `tf.random.normal((20, 4))`."""
+    def _find_noise_rows(self, batches: Batches) -> Iterator[cst.BaseExpression]:
+        """Yield the literals that repeat a batch's size where a step draws noise for each row: 20 of `tf.random.normal((20,
+        4))`.
+        """
         numbers = {number for size in batches.sizes for number in self.numbers.constants_of(size)}
         step = batches.training
         loop = self.module.enclosing(step, (cst.For, cst.While))
-        for node in self._loops.behind(step) if numbers else ():
+        for node in self._loops.find_inputs(step) if numbers else ():
             if not isinstance(node, cst.Call) or method(node) not in _NOISE:
                 continue
             if self.module.function_of(node) is None and loop not in {*self.module.ancestors(node)}:
                 continue
-            for rows in shapes_given(node):
+            for rows in find_leading_sizes(node):
                 if isinstance(rows, cst.Integer) and number_of(rows) in numbers:
                     yield rows
 
-    def _of_loops(self, call: cst.Call, given: list[cst.BaseExpression]) -> Batches | None:
-        """The batches of what loops around a step run over, of the innermost that gives batches; None where none does.
+    def _batches_of_loops(self, call: cst.Call, given: list[cst.BaseExpression]) -> Batches | None:
+        """Return the batches of the innermost loop around a step that runs over batches; None if there is none.
 
-        Datasets that are drawn from beside it, as unlabelled rows are with labelled ones, grow with it.
+        Datasets that are drawn from beside it, such as unlabelled rows with labelled ones, grow with it.
+
+        Args:
+            given: what the loops run over, innermost first.
         """
         for number, data in enumerate(given):
-            source = self.data.source(data)
+            source = self.data.unwrap_data(data)
             if self._pipelines.of(source):
                 beside = [d for d in given[number + 1 :] if self._is_drawn(d)]
-                return merged(call, [self._of_dataset(call, each) for each in (data, *beside)])
-            if self.data.is_divided(data):
-                found = self._of_source(call, source)
-                return found if found.sizes else Batches(call, joined=(self._unnumbered(data),))
+                return merge_batches(
+                    call, [self._batches_of_dataset(call, each) for each in (data, *beside)]
+                )
+            if self.data.yields_batches(data):
+                found = self._batches_of_source(call, source)
+                return (
+                    found if found.sizes else Batches(call, joined=(self._strip_enumeration(data),))
+                )
         return None
 
     def _is_drawn(self, data: cst.BaseExpression) -> bool:
-        """Whether data is a dataset that no loop goes through, so that `next` draws from it."""
+        """Whether data is a dataset from which `next` draws, rather than one that a loop runs over."""
         around = self.module.parent(data)
         is_looped = isinstance(around, (cst.For, cst.CompFor)) and around.iter is data
-        return not is_looped and bool(self._pipelines.of(self.data.source(data)))
+        return not is_looped and bool(self._pipelines.of(self.data.unwrap_data(data)))
 
-    def _unnumbered(self, data: cst.BaseExpression) -> cst.BaseExpression:
-        """What gives batches, where their numbers are put beside them: `data` of `enumerate(data)` and of `data.enumerate()`."""
-        source = self.data.source(data)
+    def _strip_enumeration(self, data: cst.BaseExpression) -> cst.BaseExpression:
+        """Return the data under an enumeration: `data` of `enumerate(data)` and of `data.enumerate()`."""
+        source = self.data.unwrap_data(data)
         match source:
             case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name("enumerate"))):
-                return self._unnumbered(receiver)
+                return self._strip_enumeration(receiver)
         return source
 
 
-def name_of(call: cst.Call) -> str:
-    """The last part of the name of what is called."""
+def find_called_name(call: cst.Call) -> str:
+    """Return the last part of the called name; '' if there is none."""
     match call.func:
         case cst.Name(value=name) | cst.Attribute(attr=cst.Name(value=name)):
             return name
     return ""
 
 
-def shapes_given(call: cst.Call) -> Iterator[cst.BaseExpression]:
-    """What a call may be told as the number of rows of the array that it makes: the first size of each shape."""
+def find_leading_sizes(call: cst.Call) -> Iterator[cst.BaseExpression]:
+    """Yield the first size of each shape among a call's arguments: the number of rows of the array that it creates."""
     for arg in call.args:
         match arg.value:
             case (

@@ -16,8 +16,8 @@ from . import tf_api
 from .command_lines import CommandLines
 from .compiled import EagerSite
 from .gradients import VARIABLE_LISTS
-from .keras_loops import fit_argument
-from .pipelines import Pipelines, parts
+from .keras_loops import find_fit_argument
+from .pipelines import Pipelines, iterate_parts
 from .recreated_models import RecreatedModels
 from .roles import Role
 from .selecting_loops import LoopIterables
@@ -30,7 +30,7 @@ _GOING_THROUGH = ("__iter__", "__next__", "__getitem__")
 
 @dataclass(frozen=True, eq=False)
 class ArrayFit:
-    """A `fit` of arrays, and the batch size that it is given."""
+    """A `fit` of arrays, and its `batch_size` argument, if any."""
 
     call: cst.Call
     arrays: tuple[cst.BaseExpression, ...]
@@ -53,7 +53,7 @@ class TrainingData:
 
     @cached_property
     def loop_data(self) -> dict[cst.Call, list[cst.BaseExpression]]:
-        """For each eager call of a training step, what the loops around it run over and what it draws from."""
+        """The data of each training step, by its eager call: what the loops around it run over and what it draws from."""
         return {
             call: taken or list(self._drawn_before(call)) or list(self._gathered_before(call))
             for call, taken in self._taken.items()
@@ -61,16 +61,18 @@ class TrainingData:
 
     @cached_property
     def step_sites(self) -> list[tuple[Update, list[EagerSite]]]:
-        """The program's own updates, each with the eager calls that are its steps: where a function that steps is called from
-        several places, each of these, as each has loops of its own around it.
+        """The program's own updates, each with the eager calls that are its steps.
+
+        If a function that steps is called from several positions, each of these is a step, because each has its own loops
+        around it.
         """
         return [
-            (update, [each for site in sites for each in self._apart(update, site)])
+            (update, [each for site in sites for each in self._split_by_caller(update, site)])
             for update, sites in self.training.own_updates
         ]
 
-    def _apart(self, update: Update, site: EagerSite) -> list[EagerSite]:
-        """Split an update's call into one site per caller, where the function that steps is called from several places."""
+    def _split_by_caller(self, update: Update, site: EagerSite) -> list[EagerSite]:
+        """Split an update's call into one site per caller, where the function that steps is called from several positions."""
         pending, found = [(update.call, *site.chain)], list[tuple[cst.Call, ...]]()
         while pending:
             chain = pending.pop(0)
@@ -80,7 +82,7 @@ class TrainingData:
         return [EagerSite(c[-1], c[1:]) for c in found] if len(found) > 1 else [site]
 
     def _is_in_loop(self, call: cst.Call) -> bool:
-        """Whether a loop stands around a call in its function, or what it is given is drawn there."""
+        """Whether a call is in a loop of its function, or the function draws data by `next`."""
         function = self.module.function_of(call)
         around = self.module.enclosing(call, (cst.FunctionDef, cst.For, cst.While, cst.BaseComp))
         drawn = any(self.module.function_of(draw) is function for draw in self.draws)
@@ -95,7 +97,9 @@ class TrainingData:
                 if site.call not in found:
                     whole = (update.call, *site.chain)
                     # Within what the site calls, not around other sites that call the same.
-                    inner = (t for n in range(1, len(whole)) for t in self._data_beside(whole[:n]))
+                    inner = (
+                        t for n in range(1, len(whole)) for t in self._data_in_function(whole[:n])
+                    )
                     found[site.call] = [*self._data_around(whole), *inner]
         return found
 
@@ -123,27 +127,29 @@ class TrainingData:
                 for gradient in applied & gradients[update] if other is not update else ():
                     around = self._loop_around(gradient)
                     if around is not None and around in self.module.ancestors(other.call):
-                        yield from self._data_beside((gradient,))
+                        yield from self._data_in_function((gradient,))
 
     def _applied_by(self, update: Update) -> Iterator[cst.Call]:
+        """Yield the `gradient(…)` calls whose results an update applies."""
         if update.applied is not None:
             yield from self.training.gradients.flowing_into(*update.applied)
 
     def _loop_around(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """Return the innermost loop or function around a node."""
         return self.module.enclosing(node, (cst.FunctionDef, cst.For))
 
     def _data_around(self, chain: tuple[cst.Call, ...]) -> Iterator[cst.BaseExpression]:
-        """What the loops around a call run over, and what is drawn in them, up to the calls that lead there.
+        """Yield what the loops around a call run over and draw from, in its function and in all callers.
 
         Args:
             chain: an update, what calls its function, and so on: the call last.
         """
-        yield from self._data_beside(chain)
+        yield from self._data_in_function(chain)
         for caller in self._callers(chain):
             yield from self._data_around(caller)
 
-    def _data_beside(self, chain: tuple[cst.Call, ...]) -> Iterator[cst.BaseExpression]:
-        """The same, in the function alone in which the call stands."""
+    def _data_in_function(self, chain: tuple[cst.Call, ...]) -> Iterator[cst.BaseExpression]:
+        """Yield what the loops around a chain's last call run over and draw from, in that call's function only."""
         call = chain[-1]
         function = self.module.function_of(call)
         outermost: cst.CSTNode = call
@@ -152,47 +158,59 @@ class TrainingData:
             if ancestor is function:
                 break
             if isinstance(ancestor, cst.BaseComp):
-                yield self.turns.beside(ancestor.for_in.iter)[0]
+                yield self.turns.split_counters(ancestor.for_in.iter)[0]
             if isinstance(ancestor, (cst.For, cst.While)):
                 outermost = ancestor
-                if isinstance(ancestor, cst.For) and self._gives_batches(ancestor, chain, inner):
+                if isinstance(ancestor, cst.For) and self._loop_yields_batches(
+                    ancestor, chain, inner
+                ):
                     inner.append(ancestor.iter)
-                    yield from self._passed(ancestor.iter, chain)
+                    yield from self._resolve_parameter(ancestor.iter, chain)
         drawn = [d for d in self.draws if outermost in (d, *self.module.ancestors(d))]
         given = set(self.values.flow.backward_slice(call)) if drawn else set()
         # Beside what a step is given, examples may be drawn to be looked at, or for a test.
         unclear = not inner and not given & set(drawn)
         taken = (d.args[0].value for d in drawn if unclear or d in given)
-        yield from (passed for data in taken for passed in self._passed(data, chain))
+        yield from (passed for data in taken for passed in self._resolve_parameter(data, chain))
 
-    def _gives_batches(
+    def _loop_yields_batches(
         self, loop: cst.For, chain: tuple[cst.Call, ...], inner: Sequence[cst.BaseExpression]
     ) -> bool:
-        """Whether a loop around the steps of a chain runs over data; `inner` is what those within it run over."""
+        """Whether a loop around the steps of a chain yields batches, rather than settings or new models.
+
+        Args:
+            inner: what the loops within this one run over.
+        """
         return (
-            self.gives_data(loop.iter)
-            and not self.anew.is_made_in({chain[0]}, loop)
-            and not self._gives_settings(loop.iter, chain, inner)
+            self.is_over_data(loop.iter)
+            and not self.anew.are_recreated_in({chain[0]}, loop)
+            and not self._yields_settings(loop.iter, chain, inner)
         )
 
-    def _gives_settings(
+    def _yields_settings(
         self,
         iterable: cst.BaseExpression,
         chain: tuple[cst.Call, ...],
         inner: Sequence[cst.BaseExpression],
     ) -> bool:
-        """Whether what the program itself makes gives a loop no batches, but rates, say: no step is made of it, or a step has
-        batches of a dataset that is not made of it, which a loop within this one runs over.
+        """Whether a loop over a user-defined generator or iterable yields settings, such as rates, rather than batches.
+
+        That is so if no step uses its elements, or if the batches come from a dataset in an inner loop that does not use them.
+
+        Args:
+            chain: an update and the calls that lead to it.
+            inner: what the loops within this one run over.
         """
-        values = self.values.of(self.source(iterable))
-        if not values or not all(map(self._goes_through, values)):
+        values = self.values.of(self.unwrap_data(iterable))
+        if not values or not all(map(self._is_iterable, values)):
             return False
-        if not any(self._is_made_of(call, iterable) for call in chain):
+        if not any(self._is_computed_from(call, iterable) for call in chain):
             return True
         datasets = (data for data in inner if self._pipelines.of(data))
-        return any(not self._is_made_of(data, iterable) for data in datasets)
+        return any(not self._is_computed_from(data, iterable) for data in datasets)
 
-    def _is_made_of(self, node: cst.BaseExpression, iterable: cst.BaseExpression) -> bool:
+    def _is_computed_from(self, node: cst.BaseExpression, iterable: cst.BaseExpression) -> bool:
+        """Whether a node is computed from the elements of an iterable."""
         return any(behind is iterable for behind in self.values.flow.backward_slice(node))
 
     def _callers(self, chain: tuple[cst.Call, ...]) -> list[tuple[cst.Call, ...]]:
@@ -203,11 +221,11 @@ class TrainingData:
         function = self.module.function_of(chain[-1])
         if function in map(self.module.function_of, chain[:-1]):
             return []
-        return [(*chain, site) for site in self._live(chain)]
+        return [(*chain, site) for site in self._reachable_sites(chain)]
 
     @cached_property
     def training_sites(self) -> dict[cst.CSTNode, frozenset[cst.Call]]:
-        """The functions that training runs in, each with those of its calls that train."""
+        """The functions in which training runs, each with the calls of it that train."""
         found: dict[cst.CSTNode, set[cst.Call]] = {}
         for update, sites in self.training.own_updates:
             pending = [(update.call, *site.chain) for site in sites]
@@ -216,14 +234,14 @@ class TrainingData:
                 function = self.module.function_of(chain[-1])
                 if function is None or function in map(self.module.function_of, chain[:-1]):
                     continue
-                live = self._live(chain)
+                live = self._reachable_sites(chain)
                 pending += [(*chain, s) for s in live if s not in found.get(function, ())]
                 found.setdefault(function, set()).update(live)
         return {function: frozenset(sites) for function, sites in found.items()}
 
-    def _live(self, chain: tuple[cst.Call, ...]) -> list[cst.Call]:
-        """Return the call sites of the function that contains a chain's last call, without those that never reach the chain's
-        first call.
+    def _reachable_sites(self, chain: tuple[cst.Call, ...]) -> list[cst.Call]:
+        """Return the call sites of the function around a chain's last call, without those that never reach the chain's first
+        call.
 
         All sites if none would remain.
         """
@@ -231,29 +249,31 @@ class TrainingData:
         sites = self.values.calls.sites(function) if function is not None else []
         return [s for s in sites if not is_ruled_out(self.values, (*chain, s))] or sites
 
-    def _passed(
+    def _resolve_parameter(
         self, iterable: cst.BaseExpression, chain: tuple[cst.Call, ...]
     ) -> list[cst.BaseExpression]:
-        """Return the iterables that a training loop may run over.
-
-        Where the iterable is a parameter and only some callers train, these are their arguments.
+        """Return the iterables that a training loop may run over: if it is a parameter and only some callers train, their
+        arguments.
         """
-        iterable = self._made_of_each(iterable)
-        source = self.source(iterable)
+        iterable = self._unwrap_map(iterable)
+        source = self.unwrap_data(iterable)
         bound = self.values.definitions.reaching(source) if isinstance(source, cst.Name) else []
         function = self.module.function_of(chain[-1])
         match bound:
             case [cst.Param() as param] if function is not None:
-                live = self._live(chain)
+                live = self._reachable_sites(chain)
                 passed = self.values.calls.actual_arguments(function, param)
                 if any(site not in live for site, _ in passed):
                     trained = ((value, site) for site, value in passed if site in live)
                     return [
-                        d for value, site in trained for d in self._passed(value, (*chain, site))
+                        d
+                        for value, site in trained
+                        for d in self._resolve_parameter(value, (*chain, site))
                     ]
-        return [self.turns.beside(iterable)[0]]
+        return [self.turns.split_counters(iterable)[0]]
 
-    def _made_of_each(self, iterable: cst.BaseExpression) -> cst.BaseExpression:
+    def _unwrap_map(self, iterable: cst.BaseExpression) -> cst.BaseExpression:
+        """Return the dataset under a generator expression or `map` that transforms each batch; other iterables unchanged."""
         match self.values.flow.unwrap_iteration(iterable):
             case cst.GeneratorExp(for_in=cst.CompFor(iter=data, ifs=[], inner_for_in=None)):
                 pass
@@ -263,7 +283,7 @@ class TrainingData:
                 pass
             case _:
                 return iterable
-        data = self._made_of_each(data)
+        data = self._unwrap_map(data)
         return data if self._pipelines.of(data) else iterable
 
     @cached_property
@@ -272,53 +292,61 @@ class TrainingData:
         calls = self.values.index.calls
         return [c for c in calls if c.args and self.values.qualified(c.func) == "builtins.next"]
 
-    def source(self, iterable: cst.BaseExpression) -> cst.BaseExpression:
-        """What a loop takes its data from, element by element, beside counts of its turns."""
-        return self.values.flow.unwrap_iteration(self.turns.beside(iterable)[0])
+    def unwrap_data(self, iterable: cst.BaseExpression) -> cst.BaseExpression:
+        """Return what a loop takes its elements from, without counters, progress bars and the like."""
+        return self.values.flow.unwrap_iteration(self.turns.split_counters(iterable)[0])
 
-    def gives_data(self, iterable: cst.BaseExpression) -> bool:
-        """Whether a loop runs over data, not over numbers."""
+    def is_over_data(self, iterable: cst.BaseExpression) -> bool:
+        """Whether a loop runs over data, not over numbers, parts of arrays, or variables."""
         if iterable in self.training.variable_loops:
             return False
         turns = self.turns
-        return not (turns.counts(iterable) or turns.numbers(iterable) or turns.parts(iterable))
+        return not (
+            turns.is_over_range(iterable)
+            or turns.is_over_numbers(iterable)
+            or turns.is_over_parts(iterable)
+        )
 
     # `fit`
 
     @cached_property
     def fit_datasets(self) -> list[tuple[cst.Call, cst.BaseExpression]]:
-        """The `fit` calls of a dataset, with it. Labels of their own are passed with arrays alone."""
+        """The `fit` calls with a dataset and no labels, each with the dataset."""
         return [
-            (call, data) for call, data in self.fits_of_batches if fit_argument(call, "y") is None
+            (call, data)
+            for call, data in self.fits_of_batches
+            if find_fit_argument(call, "y") is None
         ]
 
     @cached_property
     def fits_of_batches(self) -> list[tuple[cst.Call, cst.BaseExpression]]:
-        """The `fit` calls of a dataset or of what it gives, with it."""
+        """The `fit` calls whose `x` may be a dataset or its elements, each with `x`."""
         return [
             (call, arg.value)
             for call in self.training.keras.shown_trainings
-            if (arg := fit_argument(call, "x")) is not None
+            if (arg := find_fit_argument(call, "x")) is not None
             and self.values.may_be(arg.value, Role.DATASET)
         ]
 
     @cached_property
     def fit_arrays(self) -> list[ArrayFit]:
-        """The `fit` calls of arrays: those that are passed labels."""
+        """The `fit` calls with arrays, recognized by labels or by the kind of `x`."""
         found = []
         datasets = {call for call, _ in self.fit_datasets}
         for call in self.training.keras.shown_trainings:
-            x, y = fit_argument(call, "x"), fit_argument(call, "y")
+            x, y = find_fit_argument(call, "x"), find_fit_argument(call, "y")
             if (
                 call in datasets
                 or x is None
-                or x.value in self._shared
+                or x.value in self._user_iterables
                 or (y is None and not self._is_array(x.value))
             ):
                 continue
-            passed = [x, y, fit_argument(call, "sample_weight")]
-            size = fit_argument(call, "batch_size")
-            arrays = tuple(part for arg in passed if arg is not None for part in parts(arg.value))
+            passed = [x, y, find_fit_argument(call, "sample_weight")]
+            size = find_fit_argument(call, "batch_size")
+            arrays = tuple(
+                part for arg in passed if arg is not None for part in iterate_parts(arg.value)
+            )
             batch_size = (
                 size.value if size and self.values.kinds(size.value) != {Kind.NONE} else None
             )
@@ -326,13 +354,13 @@ class TrainingData:
         return found
 
     @cached_property
-    def _shared(self) -> frozenset[cst.BaseExpression]:
+    def _user_iterables(self) -> frozenset[cst.BaseExpression]:
         """The generators and `Sequence`s of this program that training runs over."""
         shown = self.training.keras.shown_trainings
-        given = [x.value for call in shown if (x := fit_argument(call, "x"))]
-        models = {loop.iter for loop in self.values.index.loops if takes_models(loop)}
+        given = [x.value for call in shown if (x := find_fit_argument(call, "x"))]
+        models = {loop.iter for loop in self.values.index.loops if yields_models(loop)}
         every = (data for iterables in self.loop_data.values() for data in iterables)
-        looped = {self.source(data) for data in every if data not in models}
+        looped = {self.unwrap_data(data) for data in every if data not in models}
         return frozenset(
             expression
             for expression in (*given, *looped)
@@ -341,37 +369,40 @@ class TrainingData:
             or (
                 expression in looped
                 and (values := self.values.of(expression))
-                and all(map(self._goes_through, values))
+                and all(map(self._is_iterable, values))
             )
         )
 
-    def is_divided(self, data: cst.BaseExpression) -> bool:
+    def yields_batches(self, data: cst.BaseExpression) -> bool:
         """Whether a loop's iterable, or the argument of `next`, yields batches."""
-        return self._is_seen(data) or data in self.unseen_iterables
+        return self._has_known_source(data) or data in self.unseen_iterables
 
-    def _is_seen(self, data: cst.BaseExpression) -> bool:
-        """Whether data come from a `tf.data` pipeline or from a user-defined generator or `Sequence`."""
-        source = self.source(data)
-        return source in self._shared or bool(self._pipelines.of(source))
+    def _has_known_source(self, data: cst.BaseExpression) -> bool:
+        """Whether data come from a `tf.data` pipeline, or from a user-defined generator or `Sequence`."""
+        source = self.unwrap_data(data)
+        return source in self._user_iterables or bool(self._pipelines.of(source))
 
     def is_sequence(self, expression: cst.BaseExpression) -> bool:
-        """Whether an expression is a `Sequence`, which gives batches by their numbers."""
+        """Whether an expression is a `Sequence`, which returns batches by number."""
         values = self.values.of(expression)
-        return bool(values) and all(map(self._is_sequence, values))
+        return bool(values) and all(map(self._is_sequence_value, values))
 
-    def _is_sequence(self, value: Value) -> bool:
-        return tf_api.sequence(value.name) or (
+    def _is_sequence_value(self, value: Value) -> bool:
+        """Whether a value is a Keras `Sequence`, the library's or a subclass."""
+        return tf_api.makes_sequence(value.name) or (
             isinstance(value.node, cst.ClassDef)
             and bool(self.values.classes.library_bases(value.node) & tf_api.SEQUENCES)
         )
 
-    def _goes_through(self, value: Value) -> bool:
+    def _is_iterable(self, value: Value) -> bool:
         """Whether a value is a generator or an instance of a user-defined iterable class."""
         through = ("__iter__", "__getitem__")
-        return value.kind is Kind.GENERATOR or self.gives_batches(value, *through)
+        return value.kind is Kind.GENERATOR or self.is_user_defined_iterable(value, *through)
 
-    def gives_batches(self, value: Value, *methods: str) -> bool:
-        """Whether a value is of a class of the program's own that has such a method, by which Python goes through it."""
+    def is_user_defined_iterable(self, value: Value, *methods: str) -> bool:
+        """Whether a value is an instance of a user-defined class with one of these methods; by default, those by which Python
+        iterates.
+        """
         return (
             value.kind is Kind.INSTANCE
             and isinstance(value.node, cst.ClassDef)
@@ -379,6 +410,7 @@ class TrainingData:
         )
 
     def _is_array(self, expression: cst.BaseExpression) -> bool:
+        """Whether an expression is known, and is no object that the analysis distinguishes."""
         values = self.values.of(expression)
         return bool(values) and all(v.kind is Kind.OTHER for v in values)
 
@@ -386,16 +418,16 @@ class TrainingData:
 
     @cached_property
     def unseen_loops(self) -> dict[cst.Call, cst.BaseExpression | None]:
-        """The training steps of whose data nothing is seen, with the innermost iterable around that may give batches."""
+        """The training steps whose data are unknown, each with the innermost iterable around it that may yield batches."""
         return {
-            call: next(filter(self._may_give_batches, iterables), None)
+            call: next(filter(self._may_yield_batches, iterables), None)
             for call, iterables in self.loop_data.items()
-            if not any(map(self._is_seen, iterables))
+            if not any(map(self._has_known_source, iterables))
         }
 
     @cached_property
     def unseen_iterables(self) -> list[cst.BaseExpression]:
-        """What those loops run over, the innermost that may give batches on each way to a step, of which nothing is seen."""
+        """The innermost iterable that may yield batches, for each chain of calls to a step whose data are unknown."""
         found: dict[cst.BaseExpression, None] = {}
         for call, data in self.unseen_loops.items():
             if data is None:
@@ -409,18 +441,19 @@ class TrainingData:
             ]
             while pending:
                 chain = pending.pop()
-                around = self._data_beside(chain)
-                given = next(filter(self._may_give_batches, around), None)
+                around = self._data_in_function(chain)
+                given = next(filter(self._may_yield_batches, around), None)
                 if given is None:
                     pending += self._callers(chain)
-                elif self.source(given) not in self._shared:
+                elif self.unwrap_data(given) not in self._user_iterables:
                     found[given] = None
         return list(found)
 
-    def _may_give_batches(self, iterable: cst.BaseExpression) -> bool:
+    def _may_yield_batches(self, iterable: cst.BaseExpression) -> bool:
+        """Whether an iterable of unknown origin may yield batches: its elements are not known to be models or the like."""
         inner = self.values.flow.unwrap_iteration(iterable)
         if isinstance(inner, cst.Call) and self.values.qualified(inner.func) == "builtins.zip":
-            return any(self._may_give_batches(arg.value) for arg in inner.args)
+            return any(self._may_yield_batches(arg.value) for arg in inner.args)
         kinds = self.values.kinds(inner)
         if kinds == {Kind.LIBRARY} and any(d.args[0].value is iterable for d in self.draws):
             return True  # `from data import batches`
@@ -429,13 +462,13 @@ class TrainingData:
             bool(not kinds or kinds & {Kind.UNKNOWN, Role.DATASET})
             and not elements & {Role.MODEL, Role.OPTIMIZER, Role.VARIABLE}
             and not any(
-                loop.iter is iterable and takes_models(loop) for loop in self.values.index.loops
+                loop.iter is iterable and yields_models(loop) for loop in self.values.index.loops
             )
         )
 
 
-def takes_models(loop: cst.For | cst.CompFor) -> bool:
-    """Whether what a loop goes over is used as models or optimizers are: `for name, net in nets.items()`."""
+def yields_models(loop: cst.For | cst.CompFor) -> bool:
+    """Whether a loop's variables are used like models or optimizers: `for name, net in nets.items()`."""
     names = {name.value for name in names_in(loop.target)}
     body = loop.body if isinstance(loop, cst.For) else None
     used = (node for node in nodes_in(body) if isinstance(node, cst.Attribute)) if body else ()

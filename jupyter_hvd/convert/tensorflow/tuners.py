@@ -39,13 +39,13 @@ class Tuners:
 
     @cached_property
     def fits_within(self) -> list[cst.Call]:
-        """The calls of a model's `fit` in the program's own tuners and hypermodels."""
+        """The calls of a model's `fit` in user-defined tuners and hypermodels."""
         calls = self._values.index.calls if self._classes else ()
         return [c for c in calls if method(c) == "fit" and self._is_within(c) and not _is_super(c)]
 
     @cached_property
     def sizes_set(self) -> list[cst.BaseExpression]:
-        """The batch sizes that such classes put among the arguments of `fit`: `kwargs["batch_size"] = 64`."""
+        """The batch sizes that user-defined tuners put among the arguments of `fit`: `kwargs["batch_size"] = 64`."""
         assignments = (
             (target, binding)
             for binding in self._assignments
@@ -55,12 +55,12 @@ class Tuners:
 
     @cached_property
     def trainings(self) -> list[cst.Call]:
-        """The calls that say how large the batches of tuned models are: fits within a tuner that say so, else searches."""
+        """The calls that determine the batch size of tuned models: fits within a tuner that state one, else the searches."""
         own = [c for c in self.fits_within if not has_star(c) or argument(c, "batch_size")]
         return own or self.searches
 
     def builds(self, node: cst.CSTNode) -> bool:
-        """Whether a node stands in a function that builds models for a tuner, or in one that such a function calls."""
+        """Whether a node is in a function that builds models for a tuner, or in one that such a function calls."""
         pending, seen = [self._module.function_of(node)], set[cst.CSTNode]()
         while pending:
             function = pending.pop()
@@ -74,6 +74,7 @@ class Tuners:
 
     @cached_property
     def _builders(self) -> frozenset[cst.CSTNode]:
+        """The functions that build models for a tuner: `HyperModel.build`, and functions passed as `hypermodel`."""
         classes = self._values.classes
         found: set[cst.CSTNode] = set()
         for owner in self._classes:
@@ -81,30 +82,37 @@ class Tuners:
         for call in self._values.index.calls:
             arg = argument(call, "hypermodel", 0)
             makes = any(value.kind is Role.TUNER for value in self._values.of(call))
-            if arg is not None and makes | any(map(self._is_class, self._values.of(call.func))):
+            if arg is not None and makes | any(
+                map(self._is_tuner_class, self._values.of(call.func))
+            ):
                 values = self._values.of(arg.value)
                 found |= {v.node for v in values if isinstance(v.node, cst.FunctionDef)}
         return frozenset(found)
 
     @cached_property
     def _classes(self) -> list[cst.ClassDef]:
-        """The program's own tuners and hypermodels."""
+        """The user-defined tuners and hypermodels."""
         return [owner for owner in self._values.index.classes if self._inherits(owner)]
 
     def _inherits(self, owner: cst.ClassDef) -> bool:
+        """Whether a class inherits a tuner or hypermodel of KerasTuner."""
         return any(map(tf_api.is_tuner_class, self._values.classes.library_bases(owner)))
 
-    def _is_class(self, value: Value) -> bool:
+    def _is_tuner_class(self, value: Value) -> bool:
+        """Whether a value is of a user-defined tuner or hypermodel class."""
         return isinstance(value.node, cst.ClassDef) and self._inherits(value.node)
 
     def _is_tuner(self, value: Value) -> bool:
-        return value.kind is Role.TUNER or self._is_class(value)
+        """Whether a value is a tuner, KerasTuner's or user-defined."""
+        return value.kind is Role.TUNER or self._is_tuner_class(value)
 
     def _is_within(self, node: cst.CSTNode) -> bool:
+        """Whether a node is in the body of a user-defined tuner or hypermodel."""
         return any(around in self._classes for around in self._module.ancestors(node))
 
     @property
     def _assignments(self) -> Iterator[cst.Assign]:
+        """The assignments in the bodies of user-defined tuners and hypermodels."""
         pending: list[cst.CSTNode] = [*self._classes]
         while pending:
             node = pending.pop()
@@ -114,7 +122,7 @@ class Tuners:
 
 
 def _is_super(call: cst.Call) -> bool:
-    """Whether a call is one of the method of a base class: `super().fit(…)`."""
+    """Whether a call is one of a base class' method: `super().fit(…)`."""
     match call.func:
         case cst.Attribute(value=cst.Call(func=cst.Name("super"))):
             return True
@@ -122,4 +130,5 @@ def _is_super(call: cst.Call) -> bool:
 
 
 def _is_batch_size(target: cst.BaseExpression) -> bool:
+    """Whether an assignment's target is `…["batch_size"]`."""
     return isinstance(target, cst.Subscript) and text_key(target) == "batch_size"

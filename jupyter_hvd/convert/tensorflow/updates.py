@@ -57,12 +57,12 @@ class Update:
         return method(self.call) == "train_on_batch"
 
 
-def updates(
+def find_updates(
     values: ValueAnalysis,
     gradients: Gradients,
     keras: KerasLoops,
 ) -> Iterator[Update]:
-    """The updates of one module."""
+    """Yield the calls that change variables by the results of training."""
     #: What a function changes by gradients that is no weight: moving averages of gradients, say.
     moments: set[tuple[cst.FunctionDef | None, str]] = set()
     for call in values.index.calls:
@@ -71,7 +71,7 @@ def updates(
         receiver, name, function = call.func.value, method(call), values.module.function_of(call)
         if name == "apply_gradients" and not values.flow.methods(call.func):
             pairs = argument(call, "grads_and_vars", 0)
-            seen = variables_of(values, pairs.value) if pairs else UNSEEN
+            seen = find_variables(values, pairs.value) if pairs else UNSEEN
             applied = (pairs.value, Path((ELEMENT, 0))) if pairs else None
             yield Update(call, receiver, *seen, function, applied)
         elif name == "minimize" and values.may_be(receiver, Role.OPTIMIZER):
@@ -90,17 +90,17 @@ def updates(
                 yield Update(call, None, (receiver,), True, function, (value, ()))
                 if not gradients.is_weight(receiver):
                     moments.add((function, values.module.text(receiver)))
-            elif _reads(values, value, function, moments) and gradients.is_weight(receiver):
+            elif _reads_moment(values, value, function, moments) and gradients.is_weight(receiver):
                 yield Update(call, None, (receiver,), True, function, (value, ()))
 
 
-def _reads(
+def _reads_moment(
     values: ValueAnalysis,
     value: cst.BaseExpression,
     function: cst.FunctionDef | None,
     moments: Set[tuple[cst.FunctionDef | None, str]],
 ) -> bool:
-    """Whether a value is computed from a moment, as `velocity`, that its function has changed by a gradient before."""
+    """Whether a value is computed from a moment, such as `velocity`, that its function has changed by a gradient before."""
     return bool(moments) and any(
         isinstance(node, cst.Name | cst.Attribute)
         and (function, values.module.text(node)) in moments
@@ -108,16 +108,16 @@ def _reads(
     )
 
 
-def variables_of(
+def find_variables(
     values: ValueAnalysis,
     pairs: cst.BaseExpression,
     path: Path = (ELEMENT, 1),
     seen: frozenset[cst.CSTNode] = frozenset(),
 ) -> Variables:
-    """The variables in (gradient, variable) pairs, `v` of `zip(g, v)`.
+    """Return the variables in (gradient, variable) pairs: `v` of `zip(g, v)`; `UNSEEN` if they are unknown.
 
     Args:
-        pairs, path: what holds them, and which part of it they are.
+        pairs, path: the expression that holds them, and which part of it they are.
     """
     if path == (ELEMENT,):
         return (pairs,), False
@@ -142,11 +142,11 @@ def variables_of(
             return UNSEEN
     if len(sources) != 1 or not _means_the_same(values, sources[0][0], pairs):
         return UNSEEN
-    return variables_of(values, *sources[0], seen | {pairs})
+    return find_variables(values, *sources[0], seen | {pairs})
 
 
 def _means_the_same(values: ValueAnalysis, expression: cst.CSTNode, place: cst.CSTNode) -> bool:
-    """Whether the names of an expression are the same variables at another place."""
+    """Whether the names of an expression refer to the same variables at another position."""
     here, there = values.module.scope(expression), values.module.scope(place)
     return here is there or (
         here is not None
@@ -155,8 +155,8 @@ def _means_the_same(values: ValueAnalysis, expression: cst.CSTNode, place: cst.C
     )
 
 
-def variable_loops(values: ValueAnalysis, found: Sequence[Update]) -> frozenset[cst.CSTNode]:
-    """The loops over variables that an update by hand goes through, and what they run over: one step, no data."""
+def find_variable_loops(values: ValueAnalysis, found: Sequence[Update]) -> frozenset[cst.CSTNode]:
+    """Return the loops over variables in hand-written updates, and their iterables: one step, not data."""
     loops: set[cst.CSTNode] = set()
     for update in found:
         if not update.listed:

@@ -41,6 +41,7 @@ class Batch:
 
 
 def call_layer(keras: Any, call: Function, layer: Any, /, *args: Any, **options: Any) -> Any:
+    """Call a layer on this rank's rows, and gather its result; calls inside another shared call run as they are."""
     if not sharing.active or sharing.region is not None or sharing.whole:
         return call(layer, *args, **options)
     return share_call(functools.partial(call, layer), layer, keras, args, options)
@@ -140,6 +141,7 @@ def is_tensor(value: Any) -> bool:
 
 
 def is_number(tensor: Any) -> bool:
+    """Return whether a tensor or array has numbers or booleans, which can be gathered."""
     try:
         dtype = tf.as_dtype(tensor.dtype)
     except TypeError:  # objects

@@ -35,6 +35,7 @@ class Checksum:
 
     @classmethod
     def of(cls, tensors: list[Any], site: str) -> Checksum:
+        """Return the checksum of some tensors at a call's place, as a tensor of int32."""
         if not all(hasattr(t, "numpy") for t in tensors):
             return cls(hash_tensors(tensors), site)
         bits = 0
@@ -75,6 +76,7 @@ class Checksum:
         self.compare_gathered(hvd.allgather(own), 1)
 
     def as_message(self) -> str:
+        """Return the message for ranks with different data at this place."""
         return describe_different_data(self.site)
 
 

@@ -139,7 +139,7 @@ class Sharing:
 
     @contextmanager
     def deal_rows_in_order(self, order: Any) -> Iterator[None]:
-        """Deal the rows of batches in an order within the block: an array of row numbers, equal on all ranks."""
+        """Give out the rows of batches in an order within the block: an array of row numbers, equal on all ranks."""
         self.order = order
         try:
             yield

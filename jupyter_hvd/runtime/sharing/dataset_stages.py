@@ -116,5 +116,5 @@ def repeat_stage(stage: Any, dataset: Any) -> Any:
 
 
 def zip_like(stage: Any, datasets: list[Any]) -> Any:
-    """Zip datasets in the structure of another `Zip`."""
+    """Return datasets zipped in the structure of another `Zip`."""
     return tf.data.Dataset.zip(tf.nest.pack_sequence_as(stage._datasets, datasets))

@@ -42,6 +42,7 @@ def enter_forward_mode(enter: Function, accumulator: Any) -> Any:
 
 
 def leave_forward_mode(leave: Function, accumulator: Any, *error: Any) -> Any:
+    """End a forward-mode accumulator, in which nothing is shared."""
     sharing.whole -= 1
     return leave(accumulator, *error)
 
@@ -101,6 +102,7 @@ def loss_of(target: Any) -> Any:
 
 
 def split_list(values: Any, count: int) -> tuple[list[Any], list[Any]]:
+    """Return the first `count` values, and the rest, as lists."""
     return list(values[:count]), list(values[count:])
 
 
@@ -125,6 +127,7 @@ def watch_own_rows(watch: Function, tape: Any, tensor: Any) -> None:
 def average_jacobian(
     jacobian: Function, tape: Any, target: Any, sources: Any, *args: Any, **options: Any
 ) -> Any:
+    """Take a Jacobian, and average it over the ranks if calls were shared."""
     refuse_variables_in_region(sources)
     if not needs_averaging():
         return jacobian(tape, target, sources, *args, **options)
@@ -154,6 +157,7 @@ def refuse_variables_in_region(sources: Any) -> None:
 
 
 def is_variable(source: Any) -> bool:
+    """Return whether a source of a gradient is a variable."""
     return isinstance(source, tf.Variable) or hasattr(source, "assign")
 
 

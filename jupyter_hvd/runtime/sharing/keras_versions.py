@@ -44,6 +44,7 @@ class Keras:
         self.batch_normalization = module.layers.BatchNormalization
 
     def _get_attribute(self, module: str, name: str) -> Any:
+        """Return an attribute of one of Keras's private modules."""
         return getattr(importlib.import_module(f"{self.package.__name__}.src.{module}"), name)
 
     def is_own_function(self, function: Any) -> bool:
@@ -52,7 +53,7 @@ class Keras:
         return module.startswith(f"{self.package.__name__}.")
 
     def layers_of(self, layer: Any) -> list[Any]:
-        """A layer and all that it consists of."""
+        """Return a layer and all layers inside it."""
         return list(layer._flatten_layers())
 
     def builds_itself(self, layer: Any) -> bool:
@@ -60,19 +61,23 @@ class Keras:
         return not all(part.built for part in self.layers_of(layer))
 
     def mask_of(self, tensor: Any) -> Any:
+        """Return the mask that Keras has attached to a tensor; None if there is none."""
         return getattr(tensor, "_keras_mask", None)
 
     def set_mask(self, tensor: Any, mask: Any) -> None:
+        """Attach a mask to a tensor, as Keras does."""
         tensor._keras_mask = mask
 
     def logits_of(self, tensor: Any) -> Any:
-        """The logits of an activation, which cross-entropies read instead; None where Keras has not stored them."""
+        """Return the logits of an activation, which cross-entropies read instead; None if Keras has not stored them."""
         return getattr(tensor, "_keras_logits", None)
 
     def set_logits(self, tensor: Any, logits: Any) -> None:
+        """Attach logits to an activation, as Keras does."""
         tensor._keras_logits = logits
 
     def compute_dtypes(self, layer: Any) -> set[str]:
+        """Return the dtypes in which a layer and those inside it compute."""
         return {str(getattr(part, "compute_dtype", None)) for part in self.layers_of(layer)}
 
     def in_stateless_scope(self) -> bool:
@@ -80,11 +85,11 @@ class Keras:
         return False
 
     def make_symbol(self, spec: tf.TensorSpec) -> Any:
-        """A placeholder, with which a call builds a layer and computes nothing; no layer is made, or named, for it."""
+        """Return a placeholder with which a call builds a layer and computes nothing; no layer is made, or named, for it."""
         raise NotImplementedError
 
     def step_counts(self) -> list[tuple[Any, str]]:
-        """The methods and properties from which Keras takes how many steps an epoch has, each with its class."""
+        """Return the methods and properties from which Keras takes how many steps an epoch has, each with its class."""
         raise NotImplementedError
 
     def install_sequential(self) -> None:
@@ -99,11 +104,11 @@ class Keras:
             observe(kind, name, apply_scaled)
 
     def generators_of(self, layer: Any) -> list[Any]:
-        """The generators of layers that draw their seed when they are first used."""
+        """Return the generators of layers that draw their seed when they are first used."""
         return []
 
     def seed_generator(self) -> Any:
-        """The generator of layers' seeds in this thread; None where nothing was seeded."""
+        """Return the generator of layers' seeds in this thread; None if nothing was seeded."""
         return None
 
     def seed_by(self, generator: Any) -> None:
@@ -116,11 +121,11 @@ class Keras:
     def bind_update(
         self, *args: Any, **options: Any
     ) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
-        """The arguments of one of `updates`, iterators read, and the variables; None for those of the optimizer."""
+        """Return the arguments of one of `updates`, with iterators read, and the variables; None for those of the optimizer."""
         raise NotImplementedError
 
     def learning_rate(self, optimizer: Any) -> Any:
-        """The rate by which an optimizer is about to update weights."""
+        """Return the rate by which an optimizer is about to update weights."""
         inner = getattr(optimizer, "inner_optimizer", optimizer)
         with scaling.applying_updates(inner):
             return inner.learning_rate
@@ -138,9 +143,11 @@ class Keras3(Keras):
         self.reductions = [(module.optimizers.Optimizer, "_all_reduce_sum_gradients")]
 
     def in_stateless_scope(self) -> bool:
+        """Return whether a stateless call is running, in which variables are arguments."""
         return bool(self._get_attribute("backend", "in_stateless_scope")())
 
     def step_counts(self) -> list[tuple[Any, str]]:
+        """Return what `Keras.step_counts` does."""
         adapter = self._get_attribute("trainers.data_adapters.data_adapter", "DataAdapter")
         return [(kind, "num_batches") for kind in adapter.__subclasses__()]
 
@@ -157,9 +164,12 @@ class Keras3(Keras):
         )
 
     def make_symbol(self, spec: tf.TensorSpec) -> Any:
+        """Return what `Keras.make_symbol` does."""
         return self.symbolic(tuple(spec.shape), spec.dtype.name, name="symbol")
 
     def install_batch_norm(self) -> None:
+        """Have batch normalization compute its moments over the rows of all ranks."""
+
         def all_moments(moments: Function, layer: Any, inputs: Any, mask: Any) -> Any:
             region = sharing.region
             if region is None:
@@ -171,6 +181,7 @@ class Keras3(Keras):
         observe(self.batch_normalization, "_moments", all_moments)
 
     def install_rate_scaling(self) -> None:
+        """Have optimizers update weights at the multiplied rate."""
         super().install_rate_scaling()
         kind = self._get_attribute("optimizers.base_optimizer", "BaseOptimizer")
         schedule = self._get_attribute(
@@ -189,6 +200,7 @@ class Keras3(Keras):
         scaling.install_copies(kind)
 
     def bind_update(self, grads: Any, trainable_variables: Any = None) -> Any:
+        """Return what `Keras.bind_update` does."""
         given = None if trainable_variables is None else list(trainable_variables)
         return (grads, given), {}, given
 
@@ -211,10 +223,12 @@ class Keras2(Keras):
         ]
 
     def make_symbol(self, spec: tf.TensorSpec) -> Any:
+        """Return what `Keras.make_symbol` does."""
         size, *shape = spec.shape
         return self.package.Input(shape=tuple(shape), batch_size=size, dtype=spec.dtype)
 
     def in_stateless_scope(self) -> bool:
+        """Return whether a graph of Keras's own is being made."""
         graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
         while graph is not None:
             name = getattr(graph, "name", "") or ""
@@ -224,6 +238,7 @@ class Keras2(Keras):
         return False
 
     def step_counts(self) -> list[tuple[Any, str]]:
+        """Return what `Keras.step_counts` does."""
         return [(self._get_attribute("engine.data_adapter", "DataHandler"), "_infer_steps")]
 
     def install_sequential(self) -> None:
@@ -254,17 +269,22 @@ class Keras2(Keras):
             observe(owner, f"{name}_with_backend_selection", listener)
 
     def generators_of(self, layer: Any) -> list[Any]:
+        """Return what `Keras.generators_of` does."""
         parts = self.layers_of(layer)
         return [p._random_generator for p in parts if hasattr(p, "_random_generator")]
 
     def seed_generator(self) -> Any:
+        """Return what `Keras.seed_generator` does."""
         return getattr(self._seeds, "generator", None)
 
     def seed_by(self, generator: Any) -> None:
+        """Set the generator of layers' seeds in this thread."""
         if generator is not None:
             self._seeds.generator = generator
 
     def install_batch_norm(self) -> None:
+        """Have batch normalization compute its moments over the rows of all ranks."""
+
         def calculated(
             calculate: Function, layer: Any, x: Any, axes: Any, keep_dims: bool, mask: Any = None
         ) -> Any:
@@ -330,6 +350,7 @@ class Keras2(Keras):
         observe(tf.compat.v1.nn, "fused_batch_norm", normalized)
 
     def install_rate_scaling(self) -> None:
+        """Have optimizers, current and legacy, update weights at the multiplied rate."""
         super().install_rate_scaling()
         schedule = self._get_attribute(
             "optimizers.schedules.learning_rate_schedule", "LearningRateSchedule"
@@ -338,7 +359,7 @@ class Keras2(Keras):
         self._scale_legacy(schedule)
 
     def _scale_current(self, schedule: Any) -> None:
-        """Those since Keras 2.11, which store the rate of a schedule in a variable before each update."""
+        """Scale optimizers since Keras 2.11, which store the rate of a schedule in a variable before each update."""
         kind = self._get_attribute("optimizers.optimizer", "_BaseOptimizer")
 
         def computed(compute: Function, optimizer: Any) -> None:
@@ -356,7 +377,7 @@ class Keras2(Keras):
         scaling.install_copies(kind)
 
     def _scale_legacy(self, schedule: Any) -> None:
-        """Those before, whose `decay` counts steps as well."""
+        """Scale legacy optimizers, whose `decay` counts steps as well."""
         kind = self._get_attribute("optimizers.legacy.optimizer_v2", "OptimizerV2")
 
         def scaled(get: Function, optimizer: Any, name: str, dtype: Any = None) -> Any:
@@ -384,10 +405,12 @@ class Keras2(Keras):
         scaling.install_copies(kind)
 
     def bind_update(self, grads_and_vars: Any, *args: Any, **options: Any) -> Any:
+        """Return what `Keras.bind_update` does."""
         pairs = list(grads_and_vars)
         return (pairs, *args), options, [variable for _, variable in pairs]
 
     def learning_rate(self, optimizer: Any) -> Any:
+        """Return what `Keras.learning_rate` does."""
         inner = getattr(optimizer, "inner_optimizer", optimizer)
         decayed = getattr(inner, "_decayed_lr", None)  # of a legacy optimizer
         if decayed is None:
@@ -403,7 +426,7 @@ def apply_scaled(update: Function, optimizer: Any, *args: Any, **options: Any) -
 
 
 def keras_of(module: Any) -> Keras:
-    """What sharing needs of a Keras.
+    """Return what sharing needs of a Keras.
 
     Args:
         module: `keras`, `tf_keras` or `tf.keras`.
@@ -435,24 +458,26 @@ def require_version(name: str, version: str) -> None:
 
 
 def raw_operations(module: str) -> Any:
-    """TensorFlow's module of operations of a name."""
+    """Return a module of TensorFlow's operations by its name."""
     return importlib.import_module(f"tensorflow.python.ops.{module}")
 
 
 def gradient_registry() -> Any:
-    """Where TensorFlow finds the gradient function of an operation by its name."""
+    """Return the registry in which TensorFlow finds the gradient function of an operation by its name."""
     from tensorflow.python.framework import ops
 
     return ops._gradient_registry
 
 
 def compiled_function() -> Any:
-    """The class of what `tf.function` returns."""
+    """Return the class of what `tf.function` returns."""
     return type(tf.function(lambda: None))
 
 
 def converted_lines() -> dict[tuple[str, int], tuple[str, int]]:
-    """Where the statements come from that AutoGraph has written for what is traced now, in any thread: file and line of both."""
+    """Return where the statements come from that AutoGraph has written for what is traced now, in any thread: file and line of
+    both.
+    """
     from tensorflow.python.util import tf_stack
 
     mappers = [stack[-1] for stack in list(tf_stack._source_mapper_stacks.values())]
@@ -461,17 +486,18 @@ def converted_lines() -> dict[tuple[str, int], tuple[str, int]]:
 
 
 def iterator_class() -> Any:
-    """The class of iterators of datasets."""
+    """Return the class of iterators of datasets."""
     from tensorflow.python.data.ops.iterator_ops import OwnedIterator
 
     return OwnedIterator
 
 
 def read_iterator(resource: Any, spec: Any) -> Any:
-    """The next element of an iterator.
+    """Return the next element of an iterator.
 
     Args:
-        resource: the iterator's, as a tensor. spec: of its elements.
+        resource: the iterator's, as a tensor.
+        spec: of its elements.
 
     Raises:
         tf.errors.OutOfRangeError: there is none.
@@ -487,14 +513,14 @@ def read_iterator(resource: Any, spec: Any) -> Any:
 
 
 def eager_generator() -> Any:
-    """The generator by which TensorFlow seeds eager random operations; None where no seed is set."""
+    """Return the generator by which TensorFlow seeds eager random operations; None if no seed is set."""
     from tensorflow.python.eager import context
 
     return context.context()._rng
 
 
 def eager_seed() -> int | None:
-    """The seed that `tf.random.set_seed` was given last; None where it was not called."""
+    """Return the seed that `tf.random.set_seed` was given last; None if it was not called."""
     from tensorflow.python.eager import context
 
     seed: int | None = context.context()._seed
@@ -515,15 +541,15 @@ def other_seed(number: int) -> Iterator[None]:
 
 
 def global_generator() -> Any:
-    """TensorFlow's global generator of random numbers; None where it was not used yet."""
+    """Return TensorFlow's global generator of random numbers; None if it was not used yet."""
     return raw_operations("stateful_random_ops").global_generator
 
 
 def keras_draws(make: bool = False) -> Any:
-    """The generator of Keras 3's operations without a seed; None before its first use.
+    """Return the generator of Keras 3's operations without a seed; None before its first use.
 
     Args:
-        make: create it where there is none.
+        make: create it if there is none.
     """
     seeds = importlib.import_module("keras.src.random.seed_generator")
     if make:
@@ -538,6 +564,7 @@ def forget_keras_draws() -> None:
 
 
 def _keras_state() -> Any:
+    """Return Keras 3's module of global state."""
     return importlib.import_module("keras.src.backend.common.global_state")
 
 
@@ -551,7 +578,7 @@ def seed_states(layer: Any) -> list[Any]:
 
 
 def variable_classes() -> list[Any]:
-    """The classes of TensorFlow's variables with methods that assign."""
+    """Return the classes of TensorFlow's variables with methods that assign."""
     from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, ResourceVariable
 
     return [BaseResourceVariable, ResourceVariable]

@@ -23,6 +23,7 @@ MEANS, SUMS = ("sum_over_batch_size", "mean"), ("sum",)
 
 
 def install_losses(keras: Any) -> None:
+    """Have losses and metrics of large outputs computed on each rank's own rows."""
     by_rows = functools.partial(share_rows, keras)
     for name in LOSSES:
         observe(tf.nn, name, by_rows)
@@ -85,11 +86,13 @@ def reduce_by_rows(
 
 
 def mean_of_rows(values: Any, weights: Any) -> Any:
+    """Return the weighted mean over all axes but the first."""
     weighted = values if weights is None else values * weights
     return tf.reduce_mean(weighted, list(range(1, len(weighted.shape))))
 
 
 def sum_of_rows(values: Any, weights: Any) -> Any:
+    """Return the weighted sum over all axes but the first."""
     weighted = values if weights is None else values * weights
     return tf.reduce_sum(weighted, list(range(1, len(weighted.shape))))
 

@@ -59,6 +59,7 @@ class FrameworkFinder(importlib.abc.MetaPathFinder):
         self._depth = 0
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> Any:
+        """Find a framework's module; once TensorFlow and all that was being imported are complete, a function is called, once."""
         if name not in self._names:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
@@ -226,7 +227,7 @@ def require_equal_starts() -> None:
 
 
 def framework_versions() -> str:
-    """The versions of TensorFlow and of its Keras, in words."""
+    """Return the versions of TensorFlow and of its Keras, in words."""
     import tensorflow as tf
 
     name = tf.keras.Model.__module__.partition(".")[0]
@@ -317,5 +318,5 @@ def compile_without_xla(function: Function, /, *args: Any, **options: Any) -> An
 
 
 def installed_keras() -> Any:
-    """That of `tf.keras`."""
+    """Return the interface to the Keras of `tf.keras`."""
     return _installed[0]

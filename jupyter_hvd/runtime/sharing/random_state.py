@@ -25,28 +25,30 @@ class TwisterState:
 
     @classmethod
     def of_python(cls, state: tuple[Any, ...]) -> TwisterState:
-        """From `random.Random.getstate`."""
+        """Return the state that `random.getstate` gives."""
         version, (*key, position), gauss = state
         return cls(array("I", key).tobytes(), position, (version, gauss))
 
     @classmethod
     def of_numpy(cls, state: Any) -> Any:
-        """From `numpy.random.get_state`; the state of another generator is returned as it is."""
+        """Return the state that `numpy.random.get_state` gives; the state of another generator is returned as it is."""
         if not isinstance(state, tuple):
             return state
         name, key, position, *gauss = state
         return cls(key.tobytes(), position, (name, *gauss))
 
     def as_python(self) -> tuple[Any, ...]:
+        """Return the state for `random.setstate`."""
         version, gauss = self.rest
         return (version, (*array("I", self.key), self.position), gauss)
 
     def as_numpy(self) -> tuple[Any, ...]:
+        """Return the state for `numpy.random.set_state`."""
         name, *gauss = self.rest
         return (name, array("I", self.key), self.position, *gauss)
 
     def share_key(self, earlier: Any) -> TwisterState:
-        """This state, with the key of an earlier one where it is the same."""
+        """Return this state, with the key object of an earlier one if both are equal, to save memory."""
         if isinstance(earlier, TwisterState) and earlier.key == self.key:
             return replace(self, key=earlier.key)
         return self
@@ -71,7 +73,7 @@ class RandomState:
     keras: Any = None
 
     def share_keys(self, earlier: RandomState | None) -> RandomState:
-        """This state, holding no key of its own that an earlier one holds already."""
+        """Return this state, with the key objects of an earlier one where they are equal, to save memory."""
         if earlier is None:
             return self
         shared: dict[str, Any] = {
@@ -83,7 +85,7 @@ class RandomState:
 
 
 def random_state() -> RandomState:
-    """That of this process; nothing is imported and no device used for it. A `CommonSeed` stands for none."""
+    """Return the random state of this process; nothing is imported and no device used for it. A `CommonSeed` stands for none."""
     numpy = getattr(sys.modules.get("numpy"), "random", None)
     drawn = None if numpy is None else TwisterState.of_numpy(numpy.get_state())
     python = TwisterState.of_python(random.getstate())
@@ -105,7 +107,7 @@ def random_state() -> RandomState:
 
 
 def keras_state() -> Any:
-    """The random state of Keras 3, as in `RandomState`."""
+    """Return the random state of Keras 3, as in `RandomState`."""
     if not getattr(sys.modules.get("keras"), "__version__", "").startswith("3."):
         return None
     from .keras_versions import keras_draws
@@ -115,7 +117,7 @@ def keras_state() -> Any:
 
 
 def set_random_state(state: RandomState) -> None:
-    """Go on from another process's, as far as that has one."""
+    """Continue from the random state of another process, as far as that has one."""
     if state.keras is not None:
         from .keras_versions import forget_keras_draws, keras_draws
 

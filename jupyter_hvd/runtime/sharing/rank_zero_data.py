@@ -51,6 +51,7 @@ def reads_for_all() -> bool:
 
 
 def read_next(own: Function, iterator: Any) -> Any:
+    """Return the next element of an iterator, read by rank 0 for all ranks."""
     if not reads_for_all():
         return own(iterator)
     spec = iterator.element_spec
@@ -70,6 +71,7 @@ def read_next(own: Function, iterator: Any) -> Any:
 
 
 def read_optional(own: Function, iterator: Any) -> Any:
+    """Return the next element of an iterator as an optional, read by rank 0 for all ranks."""
     if not reads_for_all():
         return own(iterator)
     spec = iterator.element_spec
@@ -105,6 +107,7 @@ def reduce_on_rank_zero(own: Function, dataset: Any, *args: Any, **options: Any)
 
 
 def as_array(value: Any) -> Any:
+    """Return a tensor as an array; anything else as it is."""
     return value.numpy() if isinstance(value, tf.Tensor) else value
 
 
@@ -117,7 +120,7 @@ def count_on_rank_zero(own: Function, *args: Any, **options: Any) -> Any:
 
 
 def rank_zero(value: Any) -> Any:
-    """Rank 0's value, on all ranks: see `jupyter_hvd.runtime.rank_zero`."""
+    """Return rank 0's value, on all ranks: see `jupyter_hvd.runtime.rank_zero`."""
     if isinstance(value, tf.data.Dataset):
         raise TypeError(
             "jupyter_hvd: rank_zero takes values and iterators; let rank 0 read datasets by --data rank0, or by "
@@ -133,7 +136,7 @@ def rank_zero(value: Any) -> Any:
 
 
 def elements_of_rank_zero(iterator: Iterator[Any]) -> Iterator[Any]:
-    """The elements of rank 0's iterator; other ranks' iterators are not read."""
+    """Yield the elements of rank 0's iterator; other ranks' iterators are not read."""
     while True:
         try:
             element = call_on_rank_zero(lambda: next(iterator))
@@ -185,7 +188,7 @@ def broadcast_bytes(sent: bytes | None, name: str) -> bytes:
 
 
 def read_arrays(resource: Any, spec: Any) -> list[Any]:
-    """The next element of an iterator, as arrays."""
+    """Return the next element of an iterator, as arrays."""
     element = keras_versions.read_iterator(resource, spec)
     return [part.numpy() for part in tf.nest.flatten(element, expand_composites=True)]
 
@@ -196,6 +199,7 @@ def parts_of(spec: Any) -> list[Any]:
 
 
 def pack_element(spec: Any, flat: list[Any]) -> Any:
+    """Return tensors in the structure of an iterator's elements, with their shapes."""
     for tensor, part in zip(flat, parts_of(spec), strict=True):
         if not tf.executing_eagerly():
             tensor.set_shape(part.shape)

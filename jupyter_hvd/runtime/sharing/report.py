@@ -12,7 +12,7 @@ _told: set[str] = set()
 
 
 def name_of(owner: Any) -> str:
-    """Name a layer or function as the user knows it: `Encoder "encoder_1"`."""
+    """Return a layer or function as the user knows it: `Encoder "encoder_1"`."""
     kind = getattr(owner, "__qualname__", None) or type(owner).__name__
     name = getattr(owner, "name", "")
     return f'`{kind}` "{name}"' if name and kind != name else f"`{kind}`"
@@ -38,5 +38,6 @@ def report_once(text: str, key: str = "") -> None:
 
 
 def report_line(text: str) -> None:
+    """Print a line to stderr, on rank 0 only."""
     if sharing.rank == 0:
         print(f"jupyter_hvd: {text}", file=sys.stderr, flush=True)

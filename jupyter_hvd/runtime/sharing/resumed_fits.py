@@ -104,6 +104,7 @@ class RunningFit:
             self._restore_epoch(self._completed, callbacks)
 
     def _store_epoch(self, epoch: int, callbacks: list[Any]) -> None:
+        """Store the state after an epoch, on rank 0, and wait until it is stored."""
         import horovod.tensorflow as hvd
 
         from ..process import _broadcast_value
@@ -141,6 +142,7 @@ class RunningFit:
         set_random_state(completed.random)
 
     def _stored_variables(self) -> list[Any]:
+        """Return the variables of the model and its optimizer."""
         model, optimizer = self._model, self._model.optimizer
         if not optimizer.built:
             optimizer.build(model.trainable_variables)
@@ -236,10 +238,12 @@ def is_resumable(module: Any, given: Mapping[str, Any]) -> bool:
 
 
 def is_of_keras(thing: Any) -> bool:
+    """Return whether an object's class or function is Keras's own."""
     return (getattr(thing, "__module__", None) or "").startswith("keras.")
 
 
 def plain_attributes(callback: Any) -> Mapping[str, Any]:
+    """Return the attributes of a callback that are plain values, which can be stored."""
     return {name: value for name, value in vars(callback).items() if is_plain(value)}
 
 

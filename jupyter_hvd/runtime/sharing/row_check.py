@@ -109,7 +109,7 @@ def switch_attributes(owner: Any, keras: Any) -> tuple[Any, ...]:
 
 
 def explain_unsuited(owner: Any, keras: Any) -> str:
-    """Say why a layer cannot be shared, without calling it; "" if it may be."""
+    """Return why a layer cannot be shared, without calling it; "" if it may be."""
     if isinstance(owner, keras.Layer):
         if "float16" in keras.compute_dtypes(owner):
             return (
@@ -278,6 +278,7 @@ def static_rows(leaves: list[Any], batch: Batch) -> int | None:
 
 
 def placeholder_like(tensor: Any, keras: Any) -> Any:
+    """Return a placeholder with the dtype, shape and mask of a tensor."""
     made = tf.compat.v1.placeholder(tensor.dtype, tensor.shape)
     mask = keras.mask_of(tensor)
     if mask is not None:
@@ -290,19 +291,21 @@ def placeholder_like(tensor: Any, keras: Any) -> Any:
 
 
 def error_words(error: Exception) -> str:
+    """Return why a call cannot be computed by rows, in words."""
     if isinstance(error, NotByRowsError):
         return str(error)
     return f"a rank's rows cannot be computed without the others ({first_line(error)})"
 
 
 def first_line(error: Exception) -> str:
-    """An error in a line, without what Keras writes above it."""
+    """Return an error as one line, without what Keras writes above it."""
     lines = [line.strip("\x1b[01m ") for line in str(error).splitlines()]
     lines = [line for line in lines if line and not line.startswith("Exception encountered")]
     return f"{type(error).__name__}: {lines[0][:120]}" if lines else type(error).__name__
 
 
 def rounding_tolerance(owner: Any, keras: Any) -> float:
+    """Return the relative rounding error up to which results count as equal, by the dtypes of a layer."""
     if not isinstance(owner, keras.Layer):
         return ROUNDING["float32"]
     return max(ROUNDING.get(dtype, 0.0) for dtype in {"float32", *keras.compute_dtypes(owner)})
@@ -350,10 +353,12 @@ def sample_batches(
 
 
 def is_symbolic(tensor: Any) -> bool:
+    """Return whether a tensor is a symbol without a value."""
     return isinstance(tensor, tf.Tensor) and not hasattr(tensor, "numpy")
 
 
 def random_like(tensor: Any, rows: int | None, size: int, bound: int, keras: Any, place: int) -> Any:  # fmt: skip
+    """Return random data with the dtype and shape of a tensor; integers are less than `bound`."""
     shape = [size if d is None else d for d in tensor.shape.as_list()]
     if rows is not None:
         shape[0] = rows
@@ -376,6 +381,7 @@ def random_like(tensor: Any, rows: int | None, size: int, bound: int, keras: Any
 
 
 def is_finite(found: Any) -> bool:
+    """Return whether all floating tensors of a result are finite."""
     floats = [t for t in tf.nest.flatten(found) if is_tensor(t) and t.dtype.is_floating]
     return all(bool(tf.reduce_all(tf.math.is_finite(t))) for t in floats)
 
@@ -390,6 +396,7 @@ class Observed:
         self.parts: dict[str, list[Any]] = {}
 
     def add_values(self, name: str, values: list[Any]) -> None:
+        """Store values under a name, as arrays."""
         self.parts[name] = [
             None if v is None else np.asarray(tf.convert_to_tensor(v)) for v in values
         ]
@@ -448,7 +455,7 @@ WORDS = {
 
 
 def first_difference(whole: Observed, shared: Observed, rounding: float) -> str:
-    """Describe the first difference between two calls; "" where they are equal."""
+    """Return the first difference between two calls, in words; "" if they are equal."""
     for name in WORDS:
         one, two = whole.parts.get(name, []), shared.parts.get(name, [])
         if len(one) != len(two):
@@ -461,6 +468,7 @@ def first_difference(whole: Observed, shared: Observed, rounding: float) -> str:
 
 
 def largest_value(a: Any) -> float:
+    """Return the largest finite absolute value of an array; 0 if it has none."""
     if a is None or not a.size or not np.issubdtype(a.dtype, np.inexact):
         return 0.0
     values = np.abs(a)
@@ -468,6 +476,7 @@ def largest_value(a: Any) -> float:
 
 
 def is_equal(a: Any, b: Any, rounding: float, scale: float) -> bool:
+    """Return whether two arrays are equal, floats up to rounding relative to `scale`."""
     if a is None or b is None:
         return a is b
     if a.shape != b.shape or a.dtype != b.dtype:
@@ -496,12 +505,14 @@ class StateChanges:
         self.generators = [(generator, dict(vars(generator))) for generator in generators]
 
     def note_variable(self, variable: Any) -> None:
+        """Note a variable's value before the call first changes it."""
         if not tf.executing_eagerly():  # it is only traced
             return
         if id(variable) not in self.before and hasattr(variable, "numpy"):
             self.before[id(variable)] = (variable, variable.numpy())
 
     def changed_variables(self) -> list[Any]:
+        """Return the variables that the call has assigned."""
         return [variable for variable, _ in self.before.values()]
 
     def changed_attributes(self) -> list[Any]:
@@ -518,6 +529,7 @@ class StateChanges:
         return found
 
     def restore_values(self) -> None:
+        """Restore variables, generators and layers to their state before the call."""
         for variable, value in self.before.values():
             variable.assign(value)
         for generator, before in self.generators:
@@ -533,7 +545,7 @@ class StateChanges:
 
 
 def layer_contents(layer: Any) -> dict[str, list[Any]]:
-    """The contents of a layer's lists and tables."""
+    """Return the contents of a layer's lists and dictionaries, by attribute."""
     held = vars(layer).items()
     return {
         name: container_items(value)
@@ -543,10 +555,12 @@ def layer_contents(layer: Any) -> dict[str, list[Any]]:
 
 
 def container_items(value: Any) -> list[Any]:
+    """Return the items of a list or dictionary, as a list."""
     return list(value.items()) if isinstance(value, dict) else list(value)
 
 
 def same_items(one: list[Any], two: list[Any]) -> bool:
+    """Return whether two lists of items hold the same objects."""
     return len(one) == len(two) and all(
         a is b or (isinstance(a, tuple) and isinstance(b, tuple) and a[0] is b[0] and a[1] is b[1])
         for a, b in zip(one, two, strict=True)
@@ -554,6 +568,7 @@ def same_items(one: list[Any], two: list[Any]) -> bool:
 
 
 def put_back(value: Any, kept: list[Any]) -> None:
+    """Restore the items of a list or dictionary, if they changed."""
     if same_items(container_items(value), kept):
         return
     value.clear()
@@ -564,7 +579,7 @@ def put_back(value: Any, kept: list[Any]) -> None:
 
 
 def plain_values(value: Any) -> list[Any]:
-    """The tensors, arrays and numbers that a value holds."""
+    """Return the tensors, arrays and numbers that a value holds, as a list."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple | deque):

@@ -118,6 +118,7 @@ class ShardedDataset:
     spec: Any
 
     def iterate_sharded(self) -> Any:
+        """Return an iterator that reads own rows and gathers them."""
         return ShardedIterator(iterator_of(self.own), self.spec)
 
 
@@ -356,10 +357,12 @@ def are_batches_equal(one: list[Any], other: list[Any]) -> bool:
 
 
 def bits_of(batch: Any) -> list[int]:
+    """Return a checksum for each tensor of a batch."""
     return [zlib.crc32(np.ascontiguousarray(t.numpy()).tobytes()) for t in tf.nest.flatten(batch)]
 
 
 def mean_of_ranks(*numbers: float) -> list[float]:
+    """Return the means of some numbers over the ranks."""
     every = hvd.allreduce(np.array(numbers, np.float64), op=hvd.Average, name="jupyter_hvd.sharded")
     return list(map(float, every))
 
@@ -395,6 +398,7 @@ class ShardedIterator(keras_versions.iterator_class()):  # type: ignore[misc] # 
         self._own = own
 
     def _next_internal(self) -> Any:
+        """Return the next batch, gathered from the rows of all ranks."""
         if not sharing.in_charge:
             raise RuntimeError(
                 "jupyter_hvd: an iterator that was made in the program's first thread is read in another: make it there"
@@ -402,6 +406,7 @@ class ShardedIterator(keras_versions.iterator_class()):  # type: ignore[misc] # 
         return gather_batch(self._own._next_internal(), self.element_spec)
 
     def get_next_as_optional(self) -> Any:
+        """Return the next batch as an optional, gathered from the rows of all ranks."""
         spec, own = self.element_spec, self._own.get_next_as_optional()
 
         def gather_next() -> Any:

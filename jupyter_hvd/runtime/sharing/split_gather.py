@@ -110,7 +110,7 @@ def gather_rows(y: Any, rows: Any, checksum: Checksum | None = None) -> Any:
 
 
 def gather_values(y: Any, rows: Any, checksum: Checksum | None = None) -> Any:
-    """`gather_rows` without its derivative."""
+    """Return the rows of all ranks as one tensor, without a derivative."""
     if y.dtype.is_complex:
         parts = tf.stack([tf.math.real(y), tf.math.imag(y)], -1)
         both = gather_values(parts, rows, checksum)
@@ -163,7 +163,7 @@ def mean_over_ranks(x: Any) -> Any:
 
 
 def gather_statistic(t: Any) -> Any:
-    """Stack a statistic of each rank's own rows, on all ranks."""
+    """Return a statistic of each rank's own rows, stacked, on all ranks; it has a derivative."""
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def forward(t: Any) -> Any:
@@ -183,8 +183,10 @@ def sum_and_select(g: Any) -> Any:
 
 
 def has_gradient(dtype: Any) -> bool:
+    """Return whether tensors of a dtype have gradients."""
     return bool(dtype.is_floating or dtype.is_complex)
 
 
 def cast_number(number: float, dtype: Any) -> Any:
+    """Return a number as a tensor of a dtype."""
     return tf.cast(number, dtype)

@@ -17,10 +17,10 @@ def is_tested(tensorflow: str, name: str, version: str) -> bool:
 
 
 def list_tested() -> str:
-    """All tested pairs, for a message."""
+    """Return all tested pairs, for a message."""
     return ", ".join(f"{name} {keras} with TensorFlow {tf}" for tf, name, keras in TESTED)
 
 
 def minor_version(version: str) -> str:
-    """`2.15.1` as `2.15`."""
+    """Return a version without its patch number: `2.15` of `2.15.1`."""
     return ".".join(version.split(".")[:2])

@@ -31,18 +31,18 @@ from .tracing.trace_result import Access, Lookup, Traced
 
 
 def undecided(traced: Traced, sizes: Mapping[str, int]) -> tuple[Access, ...]:
-    """The reads that only data can show in range, at these sizes; every other one is in range.
+    """Return the reads that are in range only for some data, at these sizes; every other read is in range.
 
-    Raises TensorError at the first read that is not, with the indices at which it is not.
+    Raises TensorError at the first read that is never in range, with indices at which it is not.
     """
     pending = []
     for read in reads(traced):
         if _is_inside(read, sizes):
             continue
-        bad = _outside(read)
+        bad = _out_of_range_condition(read)
         point = sets.sample_point(read.binders, bad, dict(sizes))
         if point is not None and not bad.relations:
-            raise _out_of_range(read, point, sizes, traced.spelt)
+            raise _out_of_range_error(read, point, sizes, traced.spelt)
         if point is not None:
             pending.append(read)
     return tuple(pending)
@@ -51,14 +51,14 @@ def undecided(traced: Traced, sizes: Mapping[str, int]) -> tuple[Access, ...]:
 def check(
     traced: Traced, pending: Iterable[Access], env: Environment, data: Mapping[str, Any]
 ) -> None:
-    """Raise TensorError where relations do not guard a read after all, or an index array leads out of range.
+    """Raise TensorError if a relation does not guard a read after all, or an index array leads out of range.
 
     `data` has the index arrays, by name.
     """
     for read in pending:
-        point = _first(read.binders, _outside(read), env)
+        point = _first_point(read.binders, _out_of_range_condition(read), env)
         if point is not None:
-            raise _out_of_range(read, point, env.integers, traced.spelt)
+            raise _out_of_range_error(read, point, env.integers, traced.spelt)
     for lookup in traced.lookups:
         if lookup.guarded:
             continue
@@ -87,8 +87,10 @@ def counted_from_the_end(
     arguments: Mapping[str, Any],
     sizes: Mapping[str, int],
 ) -> frozenset[str]:
-    """The index arrays of a call by which the program reads at negative indices, though the arguments are not negative:
-    `x[src[e] - 1]`, or arrays from outside. All that may be such under `jax.jit` and the like.
+    """Return the index arrays of a call by which the program reads at negative indices although the arguments are not negative:
+    `x[src[e] - 1]`, or arrays from outside.
+
+    Under `jax.jit` and the like, all index arrays that may do so.
     """
     outside = {name for name, _ in traced.outside}
     lookups = [x for x in traced.lookups if not x.from_end]
@@ -101,7 +103,9 @@ def counted_from_the_end(
 def _known_data(
     parameters: Iterable[Parameter], arguments: Mapping[str, Any], sizes: Mapping[str, int]
 ) -> tuple[Environment, dict[str, Any]] | None:
-    """Where predicates of a call are evaluated, and its arrays of integers and booleans; None under `jax.jit` and the like."""
+    """Return the environment in which a call's predicates are evaluated, and its arrays of integers and booleans; None under
+    `jax.jit` and the like.
+    """
     relations = [p for p in parameters if isinstance(p.type, Relation | IndexArray | TupleSet)]
     data = {p.name: arguments[p.name] for p in relations}
     if any(map(is_abstract, data.values())):
@@ -111,26 +115,33 @@ def _known_data(
 
 
 def _is_inside(read: Access, sizes: Mapping[str, int]) -> bool:
-    """Whether sizes alone say that a read is in range."""
+    """Whether sizes alone show that a read is in range."""
     if not (read.index.names | read.size.names) <= sizes.keys():
         return False
     return 0 <= read.index.evaluate(sizes) < read.size.evaluate(sizes)
 
 
-def _outside(read: Access) -> Predicate:
+def _out_of_range_condition(read: Access) -> Predicate:
+    """Return the predicate under which a read happens and is out of range."""
     below, above = compare("<", read.index, 0), compare("≤", read.size, read.index)
     return conj(read.condition, disj(below, above))
 
 
-def _first(binders: Binders, p: Predicate, env: Environment) -> dict[str, int] | None:
+def _first_point(binders: Binders, p: Predicate, env: Environment) -> dict[str, int] | None:
+    """Return the indices of the first point of the binders at which a predicate holds; None if there is none."""
     for _ in points(binders, p, env):
         return {index: env.integers[index] for index, _ in binders}
     return None
 
 
-def _out_of_range(
+def _out_of_range_error(
     read: Access, point: Mapping[str, int], sizes: Mapping[str, int], spelt: Mapping[str, str]
 ) -> TensorError:
+    """Return the error for a read that is out of range at a point, with advice.
+
+    Args:
+        spelt: what the user writes for generated names.
+    """
     integers = {**sizes, **point}
     index, size = read.index.evaluate(integers), read.size.evaluate(integers)
     where = ", ".join(
@@ -151,7 +162,8 @@ def _out_of_range(
 
 
 def _check_lookup(lookup: Lookup, env: Environment, data: Mapping[str, Any]) -> None:
-    found = _led_out(lookup, env, data)
+    """Raise TensorError if an entry of an index array leads out of range."""
+    found = _find_entry_out_of_range(lookup, env, data)
     if found is None:
         return
     where, moved, n = found
@@ -164,11 +176,11 @@ def _check_lookup(lookup: Lookup, env: Environment, data: Mapping[str, Any]) -> 
     )
 
 
-def _led_out(
+def _find_entry_out_of_range(
     lookup: Lookup, env: Environment, data: Mapping[str, Any]
 ) -> tuple[tuple[int, ...], int, int] | None:
-    """The place of an entry that leads out of range, what is added to the entry, and the size of the axis that it leaves; None
-    where there is none.
+    """Return the position of an entry that leads out of range, what is added to the entry, and the size of the axis; None if
+    all are in range.
     """
     entries = data[lookup.relation]
     offset, size = lookup.offset, lookup.size
@@ -177,7 +189,7 @@ def _led_out(
         least = -n if lookup.from_end else 0
         if int(entries.min()) + moved >= least and int(entries.max()) + moved < n:
             return None
-    for where, moved in _places(lookup, env):
+    for where, moved in _iterate_lookups(lookup, env):
         n = size.evaluate(env.integers)
         if not (-n if lookup.from_end else 0) <= int(entries[where]) + moved < n:
             return where, moved, n
@@ -190,69 +202,69 @@ def _is_negative(lookup: Lookup, env: Environment, data: Mapping[str, Any]) -> b
     fixed = not offset.names & {*index_names(lookup.binders)} and entries.size > 0
     if fixed and int(entries.min()) + offset.evaluate(env.integers) >= 0:
         return False
-    return any(int(entries[where]) + moved < 0 for where, moved in _places(lookup, env))
+    return any(int(entries[where]) + moved < 0 for where, moved in _iterate_lookups(lookup, env))
 
 
-def _places(lookup: Lookup, env: Environment) -> Iterator[tuple[tuple[int, ...], int]]:
-    """The places of the entries that a program looks up, and what is added to each."""
+def _iterate_lookups(lookup: Lookup, env: Environment) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Yield the position of each entry that a program looks up, and what is added to it."""
     for _ in points(lookup.binders, lookup.condition, env):
         where = tuple(a.evaluate(env.integers) for a in lookup.arguments)
         yield where, lookup.offset.evaluate(env.integers)
 
 
 def reads(traced: Traced) -> Iterator[Access]:
-    """Every read of a traced function."""
+    """Yield every read of a traced function."""
     yield from traced.accesses
     types = dict(traced.function.parameter_type)
-    yield from _reads(traced.function.body, (), TRUE, traced, types)
+    yield from _reads_in_term(traced.function.body, (), TRUE, traced, types)
 
 
-def _reads(
+def _reads_in_term(
     e: Term, binders: Binders, p: Predicate, traced: Traced, types: Mapping[str, Any]
 ) -> Iterator[Access]:
+    """Yield the reads in a term, with the binders around each and the predicate `p` under which it happens."""
     match e:
         case Gen(index, size, body) | Sum(index, size, body):
-            yield from _reads(body, (*binders, Binder(index, size)), p, traced, types)
+            yield from _reads_in_term(body, (*binders, Binder(index, size)), p, traced, types)
             return
         case Iterate(index, size, _, starts, body):
             for start in starts:
-                yield from _reads(start, binders, p, traced, types)
-            yield from _reads(body, (*binders, Binder(index, size)), p, traced, types)
+                yield from _reads_in_term(start, binders, p, traced, types)
+            yield from _reads_in_term(body, (*binders, Binder(index, size)), p, traced, types)
             return
         case Guard(condition, body):
-            yield from _related(condition, binders, p, traced, types)
-            yield from _reads(body, binders, conj(p, condition), traced, types)
+            yield from _reads_in_condition(condition, binders, p, traced, types)
+            yield from _reads_in_term(body, binders, conj(p, condition), traced, types)
             return
         case At(body, index):
             assert isinstance(body.type, Array)
             place = traced.places.get(e)
-            owner, axis = _owner(body, traced.spelt)
+            owner, axis = _find_owner(body, traced.spelt)
             yield Access(e, owner, axis, index, body.type.size, binders, p, place)
     for child in e.children:
-        yield from _reads(child, binders, p, traced, types)
+        yield from _reads_in_term(child, binders, p, traced, types)
 
 
-def _owner(e: Term, spelt: Mapping[str, str]) -> tuple[str, int]:
+def _find_owner(e: Term, spelt: Mapping[str, str]) -> tuple[str, int]:
+    """Return how the user writes the array that is read, and along which axis."""
     axis = 0
     while isinstance(e, At):
         e, axis = e.body, axis + 1
     return (spelt.get(e.name, e.name) if isinstance(e, Var) else "the array"), axis
 
 
-def _related(
+def _reads_in_condition(
     q: Predicate, binders: Binders, p: Predicate, traced: Traced, types: Mapping[str, Any]
 ) -> Iterator[Access]:
-    """The reads of boolean and index arrays in a condition, each under what else the condition
-    demands.
-    """
+    """Yield the reads of boolean and index arrays in a condition, each under the other parts of the condition."""
     match q:
         case And(parts):
             for part in parts:
                 rest = conj(p, *(other for other in parts if other is not part))
-                yield from _related(part, binders, rest, traced, types)
+                yield from _reads_in_condition(part, binders, rest, traced, types)
         case Or(parts):
             for part in parts:
-                yield from _related(part, binders, p, traced, types)
+                yield from _reads_in_condition(part, binders, p, traced, types)
         case Related(name, arguments):
             type_ = types.get(name)
             if isinstance(type_, Relation | IndexArray):

@@ -56,7 +56,7 @@ class OnHost:
         if self.function == "sorted":
             return np.array(sorted(value), int).reshape(len(value), -1)
         if self.function == "segments":
-            return _segments(np.asarray(value))
+            return _compute_segment_ids(np.asarray(value))
         made = getattr(np, self.function)(np.asarray(value), *self.given, **dict(self.named))
         return int(made) if isinstance(made, np.integer) else made
 
@@ -65,8 +65,8 @@ class EndsDescendError(Exception):
     """The ends of segments, `indptr`, do not ascend: positions may lie in none or in several."""
 
 
-def _segments(ends: Any) -> Any:
-    """The segment of each position below the last end; positions before the first lie in none, which is beyond all."""
+def _compute_segment_ids(ends: Any) -> Any:
+    """Return the segment of each position below the last end. Positions before the first end get a number beyond all segments."""
     count = len(ends) - 1
     lengths = np.diff(ends)
     if count < 0 or ends[0] < 0 or (lengths < 0).any():
@@ -142,39 +142,45 @@ class Reference:
     steps: tuple[tuple[Any, bool], ...] = ()
 
     def attribute(self, name: str) -> Reference:
+        """Return the reference to an attribute of this value."""
         return Reference(self.surroundings, self.name, (*self.steps, (name, True)))
 
     def entry(self, key: Any) -> Reference:
+        """Return the reference to an entry of this value, by its key."""
         return Reference(self.surroundings, self.name, (*self.steps, (key, False)))
 
     def value(self, arguments: Arguments) -> Any:
-        """The value at a call with these arguments."""
+        """Return the value at a call with these arguments."""
         if self.surroundings is not None:
             value = self.surroundings.value(self.name)
         else:
             value = arguments if self.name == ARGUMENTS else arguments[self.name]
         for key, is_attribute in self.steps:
-            value = _part(value, key, is_attribute)
+            value = _follow_step(value, key, is_attribute)
         return value
 
     @cached_property
     def source(self) -> str:
-        """The parameter whose argument alone says what this is, and that by a step of ours; nothing of any other reference."""
+        """The parameter whose argument alone determines this value, by a step that the package itself makes; '' for other
+        references.
+        """
         key = self.steps[0][0] if self.steps and self.surroundings is None else None
         return self.name if key is AS_FLOATS or isinstance(key, OnHost) else ""
 
     @property
     def as_floats(self) -> Reference:
+        """The reference to this array of integers as floats."""
         return self.entry(AS_FLOATS)
 
     @property
     def word(self) -> str:
-        """A name for it, like what a user writes: `model_X` for `model.X`."""
+        """A name for the value, like what a user writes: `model_X` for `model.X`."""
         parts = [self.name, *(str(key) for key, _ in self.steps if key is not AS_FLOATS)]
         return re.sub(r"\W+", "_", "_".join(parts)).strip("_") or "outside"
 
 
-def _part(value: Any, key: Any, is_attribute: bool) -> Any:
+def _follow_step(value: Any, key: Any, is_attribute: bool) -> Any:
+    """Return an attribute, an entry, or what a computed step makes of a value."""
     if isinstance(key, OnHost | Computed | FromStart):
         return key(value)
     if key is AS_FLOATS:
@@ -185,7 +191,7 @@ def _part(value: Any, key: Any, is_attribute: bool) -> Any:
 
 
 def _as_floats(integers: Any) -> Any:
-    """Integers as floats: float64 for NumPy's, JAX's default type for JAX's. Within `jax.jit` the values are not known.
+    """Return integers as floats: float64 for NumPy's, JAX's default type for JAX's. Within `jax.jit` the values are not known.
 
     Raises:
         TensorError: an integer is too large to be such a float.
@@ -260,6 +266,7 @@ class Record(Laid):
         return made
 
     def with_parts(self, parts: Iterable[Any]) -> Record:
+        """Return a record of the same class with other parts."""
         return Record(tuple(parts), self.form, self.method_of)
 
     def __getattr__(self, name: str) -> Any:
@@ -269,7 +276,7 @@ class Record(Laid):
 
 
 def is_data(value: Any) -> bool:
-    """Whether a value is an array of NumPy's or JAX's, or a set of index tuples."""
+    """Whether a value is an array of NumPy or JAX, or a set of index tuples."""
     if isinstance(value, np.ndarray | type):
         return isinstance(value, np.ndarray)
     if isinstance(value, set | frozenset):
@@ -278,7 +285,7 @@ def is_data(value: Any) -> bool:
 
 
 def is_object(value: Any) -> bool:
-    """Whether a value is an object of a user's class, and no number, array, function or module."""
+    """Whether a value is an object of a user-defined class; not a number, array, function or module."""
     if isinstance(value, type | ModuleType) or callable(value) or is_data(value):
         return False
     return is_dataclass(value) or (
@@ -287,21 +294,21 @@ def is_object(value: Any) -> bool:
 
 
 def is_method(value: Any) -> bool:
-    """Whether a value is a function together with the object that it is called for; a tensor function may be one, too."""
+    """Whether a value is a method bound to an object; a tensor function may be one, too."""
     return isinstance(value, MethodType) or (
         hasattr(type(value), "__tensor_inline__") and hasattr(value, "__func__")
     )
 
 
 def is_constant(value: Any) -> bool:
-    """Whether a value means nothing to the language but what Python does with it while a program is traced."""
+    """Whether a value is opaque to the language, so that only Python uses it, during tracing."""
     if value is None or type(value) in (bool, str, bytes) or isinstance(value, type | ModuleType):
         return True
     return callable(value) and not hasattr(value, "dtype") and not hasattr(value, "__array__")
 
 
 def has_constants(value: Any) -> bool:
-    """Whether an argument is a constant, or has parts that are, or that are whole numbers, conditions or sets."""
+    """Whether an argument is or contains a constant, an integer, a condition or a set."""
     if isinstance(value, tuple):
         return any(is_static_part(part) for part in value)
     if isinstance(value, set | frozenset):  # one of index tuples is a relation
@@ -310,7 +317,7 @@ def has_constants(value: Any) -> bool:
 
 
 def is_static_part(value: Any) -> bool:
-    """Whether a part of an argument is no array of floats, and no float."""
+    """Whether a part of an argument is neither a float nor an array of floats."""
     if isinstance(value, tuple):
         return any(map(is_static_part, value))
     if isinstance(value, int | set | frozenset):
@@ -320,7 +327,7 @@ def is_static_part(value: Any) -> bool:
 
 
 def parts_of(value: Any) -> Iterator[tuple[Any, bool, Any]]:
-    """The parts of a container or an object: a key, whether it is an attribute's name, and the part."""
+    """Yield the parts of a container or an object: the key, whether it is an attribute's name, and the part."""
     if isinstance(value, Laid) and value.form.names:
         yield from ((x, False, part) for x, part in zip(value.form.names, value, strict=True))
     elif isinstance(value, tuple | list):
@@ -332,7 +339,7 @@ def parts_of(value: Any) -> Iterator[tuple[Any, bool, Any]]:
 
 
 def has_data(value: Any) -> bool:
-    """Whether an array, or an object that may have one, is in a container."""
+    """Whether a container has an array in it, or an object that may have one."""
     return (
         is_data(value) or is_object(value) or any(has_data(part) for _, _, part in parts_of(value))
     )
@@ -341,7 +348,7 @@ def has_data(value: Any) -> bool:
 def with_outside(
     parameters: Sequence[Parameter], arguments: Arguments, references: Mapping[str, Reference]
 ) -> dict[str, Any]:
-    """The arguments of these parameters, in their order; of those that are from outside what they are now."""
+    """Return the arguments of these parameters, in order; for those from outside, their present values."""
     return {
         p.name: arguments[p.name] if p.name in arguments else references[p.name].value(arguments)
         for p in parameters

@@ -48,7 +48,7 @@ class DefinedCall:
             TensorError: NumPy refuses them, with its reason, or the definition does.
         """
         try:
-            return self._inlined(t, arguments, named)
+            return self._call_body(t, arguments, named)
         except (TypeError, ValueError) as error:
             raise t.error(f"`{self.definition.name}`: {error}") from error
         except (TensorError, IndexError) as error:
@@ -57,7 +57,10 @@ class DefinedCall:
                 raise
             raise t.error(f"`{self.definition.name}`: {reason}") from error
 
-    def _inlined(self, t: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    def _call_body(self, t: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """Run the definition's body on operands, and return the tracer's value. Arrays that the body reads more than once get a
+        name.
+        """
         read = read_definition(self.definition.body)
         bound = read.signature.bind(*arguments, **named)
         bound = read.signature.bind(*arguments, **named)
@@ -86,12 +89,12 @@ class ReadDefinition:
 
 @functools.cache
 def read_definition(body: Callable[..., Any]) -> ReadDefinition:
-    """What is known of a definition by its source, at its first call."""
-    tree = ast.parse(_source_of(body))
+    """Read a definition's source: its body, signature, and how its parameters are used. Cached."""
+    tree = ast.parse(_read_source(body))
     (function,) = tree.body
     assert isinstance(function, ast.FunctionDef)
     function.decorator_list = []
-    reads = _reads(function.body)
+    reads = _count_reads(function.body)
     repeated = frozenset(x for x, times in reads.items() if times > 1)
     _name_repeated(function, repeated)
     helpers = {
@@ -110,9 +113,10 @@ def read_definition(body: Callable[..., Any]) -> ReadDefinition:
     return ReadDefinition(own, inspect.signature(body), arrays, repeated & arrays, lists)
 
 
-def _source_of(body: Callable[..., Any]) -> str:
-    """A function's own lines: those up to the next that begins a statement. (`inspect.getsource` reads tokens, for longer than
-    the rest takes.)
+def _read_source(body: Callable[..., Any]) -> str:
+    """Return the lines of a function, up to the next line that begins a statement.
+
+    `inspect.getsource` reads tokens, which takes longer than everything else here.
     """
     code = body.__code__
     lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
@@ -137,22 +141,23 @@ def _name_repeated(function: ast.FunctionDef, names: frozenset[str]) -> None:
 STATIC = ("shape", "ndim")  # attributes that read no entries
 
 
-def _reads(statements: Sequence[ast.stmt]) -> Counter[str]:
-    """How often the entries of each name are read on the way through statements that reads them most often."""
+def _count_reads(statements: Sequence[ast.stmt]) -> Counter[str]:
+    """Count how often statements read the entries of each name, on the path with the most reads."""
     found: Counter[str] = Counter()
     for k, statement in enumerate(statements):
         if isinstance(statement, ast.If):
             rest = statements[k + 1 :]
             ways = [
-                _reads([*way, *(() if way and isinstance(way[-1], ast.Return) else rest)])
+                _count_reads([*way, *(() if way and isinstance(way[-1], ast.Return) else rest)])
                 for way in (statement.body, statement.orelse)
             ]
-            return found + _reads_of(statement.test) + (ways[0] | ways[1])
-        found += _reads_of(statement)
+            return found + _count_reads_in_expression(statement.test) + (ways[0] | ways[1])
+        found += _count_reads_in_expression(statement)
     return found
 
 
-def _reads_of(node: ast.AST) -> Counter[str]:
+def _count_reads_in_expression(node: ast.AST) -> Counter[str]:
+    """Count how often an expression reads the entries of each name."""
     match node:
         case ast.Name(id, ast.Load()):
             return Counter((id,))
@@ -163,10 +168,12 @@ def _reads_of(node: ast.AST) -> Counter[str]:
         case ast.Compare(_, [ast.Is() | ast.IsNot()]):
             return Counter()
         case ast.IfExp(test, body, orelse):
-            return _reads_of(test) + (_reads_of(body) | _reads_of(orelse))
+            return _count_reads_in_expression(test) + (
+                _count_reads_in_expression(body) | _count_reads_in_expression(orelse)
+            )
     found: Counter[str] = Counter()
     for child in ast.iter_child_nodes(node):
-        found.update(_reads_of(child))
+        found.update(_count_reads_in_expression(child))
     loops = ast.For | ast.ListComp | ast.GeneratorExp | ast.FunctionDef | ast.Lambda
     return found + found if isinstance(node, loops) else found
 
@@ -179,8 +186,8 @@ SIZE = 3  # of an axis whose size is not known
 def refusal_of_numpy(
     definition: Definition, arguments: Sequence[Any], named: Mapping[str, Any]
 ) -> str | None:
-    """NumPy's reason not to take arguments of these shapes; None where it takes them, is not there to ask, or one cannot be read:
-    of what a loop changes the loop must know.
+    """Return why NumPy does not accept arguments of these shapes; None if it does, if NumPy is not loaded, or a value cannot be
+    read yet.
     """
     module, *path = definition.path
     if module != "numpy" or _is_unreadable([*arguments, *named.values()]):
@@ -189,27 +196,28 @@ def refusal_of_numpy(
         function: Any = functools.reduce(getattr, path, np)
     except AttributeError:
         return None
-    samples = [_sample(value) for value in arguments]
+    samples = [_sample_argument(value) for value in arguments]
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            function(*samples, **{x: _sample(value) for x, value in named.items()})
+            function(*samples, **{x: _sample_argument(value) for x, value in named.items()})
     except (TypeError, ValueError, IndexError) as error:
         return str(error).splitlines()[0]
     return None
 
 
 def _is_unreadable(value: Any) -> bool:
+    """Whether a value is, or contains, a stand-in that cannot be read here."""
     if isinstance(value, tuple | list):
         return any(map(_is_unreadable, value))
     return isinstance(value, UnreadableValue)
 
 
-def _sample(value: Any) -> Any:
-    """Ones of the shape of a stand-in; any other value as it is."""
+def _sample_argument(value: Any) -> Any:
+    """Return ones of the shape of a stand-in, to try NumPy's function with; other values unchanged."""
     match value:
         case tuple() | list():
-            return [_sample(part) for part in value]
+            return [_sample_argument(part) for part in value]
         case Value():
             shape = [n.constant if n.is_constant else SIZE for n in dimensions(value.type)]
             return np.ones(shape, value.nature.numbers or float)

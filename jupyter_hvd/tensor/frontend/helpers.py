@@ -27,7 +27,7 @@ class Helper:
     rewritten: Rewritten | TensorError
 
     def captured(self) -> tuple[Any, ...]:
-        """The values that it takes from outside, as they are now."""
+        """Return the values that the function takes from outside, as they are now."""
         return () if isinstance(self.rewritten, TensorError) else self.rewritten.captured()
 
     def __tensor_inline__(self, tracer: Any, args: Any, kwargs: Any) -> Any:
@@ -43,18 +43,19 @@ class Helper:
 
 
 def helper_of(value: Any) -> Helper | None:
-    """What a value is to a tensor function that calls it; None where it is no function of the user's
-    own. What is compiled by `jax.jit` is the function that was compiled.
+    """Return a callable as a user-defined helper function; None if it is none. For a function under `jax.jit`, the function
+    inside.
     """
     if type(value).__module__.startswith("jaxlib"):
         value = getattr(value, "__wrapped__", None)
     if not isinstance(value, FunctionType) or value.__code__.co_filename.startswith(_INSTALLED):
         return None
-    return _helper(value)
+    return _make_helper(value)
 
 
 @functools.lru_cache(maxsize=1024)
-def _helper(function: FunctionType) -> Helper:
+def _make_helper(function: FunctionType) -> Helper:
+    """Return the helper for a function: rewritten, or with the reason why it cannot be. Cached."""
     from .rewrite import rewrite
 
     try:

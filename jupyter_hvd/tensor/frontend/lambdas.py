@@ -14,9 +14,7 @@ NAME = "lambda_"
 
 
 def as_definition(function: FunctionType) -> tuple[str, int] | None:
-    """A `def` of `NAME` for a lambda, and the line of the source that it begins on; None where the source has none, or several
-    lambdas that it may be.
-    """
+    """Return a `def` of `NAME` for a lambda, and the line where it begins; None without source, or if several lambdas match."""
     lines = linecache.getlines(function.__code__.co_filename)
     try:
         tree = ast.parse("".join(lines))
@@ -31,7 +29,9 @@ def as_definition(function: FunctionType) -> tuple[str, int] | None:
 
 
 def lambdas_at(tree: ast.AST, code: CodeType) -> Iterator[ast.Lambda]:
-    """The lambdas that this code may be of: those with its arguments whose bodies it lies in, and no smaller ones."""
+    """Yield the innermost lambdas of the source that may have compiled to this code: with its arguments, and around its
+    positions.
+    """
     spans = [
         ((line, col), (end, end_col))
         for line, end, col, end_col in code.co_positions()
@@ -43,24 +43,29 @@ def lambdas_at(tree: ast.AST, code: CodeType) -> Iterator[ast.Lambda]:
     around = [
         node
         for node in ast.walk(tree)
-        if isinstance(node, ast.Lambda) and _start(node.body) <= first and last <= _end(node.body)
+        if isinstance(node, ast.Lambda)
+        and _start_position(node.body) <= first
+        and last <= _end_position(node.body)
     ]
-    innermost = max(map(_start, around), default=None)
+    innermost = max(map(_start_position, around), default=None)
     for node in around:
         named = arguments_of(node) == code.co_varnames[: code.co_argcount]
-        if named and _start(node) == innermost:
+        if named and _start_position(node) == innermost:
             yield node
 
 
-def _start(node: ast.expr) -> tuple[int, int]:
+def _start_position(node: ast.expr) -> tuple[int, int]:
+    """Return the line and column where a node begins."""
     return node.lineno, node.col_offset
 
 
-def _end(node: ast.expr) -> tuple[int, int]:
+def _end_position(node: ast.expr) -> tuple[int, int]:
+    """Return the line and column where a node ends."""
     assert node.end_lineno is not None
     assert node.end_col_offset is not None
     return node.end_lineno, node.end_col_offset
 
 
 def arguments_of(node: ast.Lambda) -> tuple[str, ...]:
+    """Return the names of a lambda's parameters."""
     return tuple(x.arg for x in (*node.args.posonlyargs, *node.args.args))

@@ -28,7 +28,7 @@ class Operand:
         self.value = value
 
     def applied(self, function: Any, arguments: Any, named: dict[str, Any]) -> Any:
-        """A function of this operand and others."""
+        """Return a function of this operand and others, traced."""
         given = {x: unwrapped(value) for x, value in named.items() if (x, value) not in NUMPYS}
         return wrapped(self.tracer, self.tracer.applied(function, *unwrapped(arguments), **given))
 
@@ -41,17 +41,19 @@ class Operand:
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """The sizes: numbers where they are known, and operands elsewhere."""
+        """The sizes: integers where known, operands elsewhere."""
         t = self.tracer
         dims = t.dims(t.whole(self.value))
         return tuple(n.constant if n.is_constant else Operand(t, t.index(n)) for n in dims)
 
     @property
     def ndim(self) -> int:
+        """The number of axes."""
         return len(self.tracer.dims(self.tracer.whole(self.value)))
 
     @property
     def T(self) -> Any:  # noqa: N802 - NumPy's name
+        """The array with its axes reversed."""
         return wrapped(self.tracer, self.tracer.attribute(self.value, "T"))
 
     def __getitem__(self, places: Any) -> Any:
@@ -65,9 +67,12 @@ class Operand:
     def __bool__(self) -> bool:
         """What sizes decide, which become numbers; TensorError where data decide."""
         names = self.tracer.condition(self.value).names
-        raise self.tracer.error("data decide this") if not names else self._known(names)
+        raise (
+            self.tracer.error("data decide this") if not names else self._require_known_sizes(names)
+        )
 
-    def _known(self, sizes: Any) -> Exception:
+    def _require_known_sizes(self, sizes: Any) -> Exception:
+        """Raise the error by which tracing starts again with these sizes as numbers."""
         for size in sorted(sizes):
             self.tracer.number(Affine.of(size))
         raise AssertionError(f"sizes {sizes} are known")
@@ -90,14 +95,14 @@ class Operand:
 
 
 def wrapped(t: Any, value: Any) -> Any:
-    """A value as definitions take it: stand-ins as operands, also those in lists and tuples."""
+    """Return a value as definitions take it: stand-ins become operands, also within lists and tuples."""
     if isinstance(value, tuple | list):
         return type(value)(wrapped(t, part) for part in value)
     return value if isinstance(value, PLAIN | Operand) else Operand(t, value)
 
 
 def unwrapped(value: Any) -> Any:
-    """A value as the tracer takes it."""
+    """Return a value as the tracer takes it: operands become stand-ins, also within lists, tuples and slices."""
     match value:
         case Operand():
             return value.value
@@ -109,7 +114,7 @@ def unwrapped(value: Any) -> Any:
 
 
 def let(name: str, value: Any) -> Any:
-    """A value that is read at several places: one that costs something gets a name."""
+    """Give a value that is read several times a name in the program, unless it costs nothing."""
     if isinstance(value, tuple):
         return tuple(let(name, part) for part in value)
     if isinstance(value, Operand) and isinstance(value.value, Value):
@@ -117,7 +122,9 @@ def let(name: str, value: Any) -> Any:
     return value
 
 
-def _binary(op: str, turned: bool) -> Callable[[Operand, Any], Any]:
+def _make_binary_method(op: str, turned: bool) -> Callable[[Operand, Any], Any]:
+    """Return the method of `Operand` for an operator. `turned` is for reflected methods such as `__radd__`."""
+
     def method(self: Operand, other: Any) -> Any:
         sides = self.value, unwrapped(other)
         left, right = sides[::-1] if turned else sides
@@ -126,7 +133,9 @@ def _binary(op: str, turned: bool) -> Callable[[Operand, Any], Any]:
     return method
 
 
-def _comparison(op: str) -> Callable[[Operand, Any], Any]:
+def _make_comparison_method(op: str) -> Callable[[Operand, Any], Any]:
+    """Return the method of `Operand` for a comparison operator."""
+
     def method(self: Operand, other: Any) -> Any:
         t = self.tracer
         return wrapped(t, t.compare(t.here, (op,), self.value, unwrapped(other)))
@@ -138,9 +147,9 @@ for _name, _op in (
     *(("add", "+"), ("sub", "-"), ("mul", "*"), ("truediv", "/"), ("floordiv", "//"), ("mod", "%")),
     *(("pow", "**"), ("matmul", "@"), ("and", "&"), ("or", "|")),
 ):
-    setattr(Operand, f"__{_name}__", _binary(_op, turned=False))
-    setattr(Operand, f"__r{_name}__", _binary(_op, turned=True))
+    setattr(Operand, f"__{_name}__", _make_binary_method(_op, turned=False))
+    setattr(Operand, f"__r{_name}__", _make_binary_method(_op, turned=True))
 for _name, _op in (
     *(("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="), ("eq", "=="), ("ne", "!=")),
 ):
-    setattr(Operand, f"__{_name}__", _comparison(_op))
+    setattr(Operand, f"__{_name}__", _make_comparison_method(_op))

@@ -18,7 +18,9 @@ from .tracers import Value, is_tuple
 def with_own_derivative(
     name: str, body: Rewritten, rule: Rewritten, parameters: inspect.Signature, rule_itself: Any
 ) -> Rewritten:
-    """A function whose partial derivatives are what `rule` returns: one, or a tuple with one for each parameter that is real."""
+    """Return a rewritten function whose partial derivatives are what `rule` returns: one, or a tuple with one for each real
+    parameter.
+    """
 
     def build(tracer: Any) -> Callable[..., Any]:
         def function(*args: Any, **kwargs: Any) -> Any:
@@ -31,7 +33,7 @@ def with_own_derivative(
                 for x, v in bound.arguments.items()
                 if isinstance(v, Value) and v.data is None
             ]
-            return _differing_by(tracer, name, value, real, slopes)
+            return _add_tangents(tracer, name, value, real, slopes)
 
         return function
 
@@ -40,10 +42,10 @@ def with_own_derivative(
     )
 
 
-def _differing_by(
+def _add_tangents(
     t: Any, name: str, value: Any, real: Sequence[tuple[str, Value]], slopes: Any
 ) -> Any:
-    """A value whose partial derivatives are the slopes."""
+    """Return a value whose partial derivatives are the slopes: the value as a constant, plus a tangent per parameter."""
     each = [slopes] if len(real) == 1 else t.several(slopes) if is_tuple(slopes) else slopes
     if not isinstance(each, list | tuple) or len(each) != len(real):
         names = ", ".join(f"`{x}`" for x, _ in real) or "none"
@@ -55,18 +57,21 @@ def _differing_by(
         raise t.error(message, "pass and return its parts as arrays of their own")
     made = t.mapped("stopped", t.once(t.whole(value), "value"))
     for (x, argument), slope in zip(real, each, strict=True):
-        made = t.computed("+", made, _tangents(t, f"{name}` by `{x}", made, argument, slope))
+        made = t.computed("+", made, _tangent_term(t, f"{name}` by `{x}", made, argument, slope))
     return made
 
 
 def _has_parts(value: Any) -> bool:
+    """Whether a value is a container or a tuple of the program."""
     return isinstance(value, tuple | list | dict) or (
         isinstance(value, Value) and (is_tuple(value) or isinstance(value.type, Product))
     )
 
 
-def _tangents(t: Any, which: str, value: Any, argument: Value, slope: Any) -> Any:
-    """`Σ tangent(x, ∂y/∂x)` over the entries of x, which is zero; entry by entry where y, x and the derivative have one shape."""
+def _tangent_term(t: Any, which: str, value: Any, argument: Value, slope: Any) -> Any:
+    """Return `Σ tangent(x, ∂y/∂x)` over the entries of x, which is zero; entry by entry if y, x and the derivative have one
+    shape.
+    """
     x, w = t.once(argument, "x"), t.once(t.whole(slope), "slope")
     out, own, dims = t.dims(t.whole(value)), t.dims(x), t.dims(w)
     if len(dims) == len(out) + len(own):

@@ -129,11 +129,11 @@ class Rewritten:
 
     @property
     def text(self) -> str:
-        """The rewritten function, as Python writes it."""
+        """The rewritten function's source."""
         return ast.unparse(self.tree)
 
     def raised(self, error: BaseException) -> bool:
-        """Whether the program itself raised an exception: its own lines, or a function of Python's or NumPy's that it called."""
+        """Whether the program raised an exception: its own lines, or a function of Python or NumPy that it called."""
         traceback, own = error.__traceback__, False
         while traceback is not None:
             filename = traceback.tb_frame.f_code.co_filename
@@ -142,7 +142,7 @@ class Rewritten:
         return own
 
     def place_of(self, error: BaseException) -> Place | None:
-        """The source line that an exception passed through last."""
+        """Return the last source line of the program through which an exception passed; None if there is none."""
         found, traceback = None, error.__traceback__
         while traceback is not None:
             if traceback.tb_frame.f_code.co_filename == self.filename:
@@ -159,7 +159,7 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
     """Rewrite a Python function. Raises TensorError where it uses syntax that the language does
     not have.
     """
-    source, first, filename = _source(function)
+    source, first, filename = _read_source(function)
     try:
         with deep_recursion():  # the tree is as deep as a sum has terms
             read = ast.parse(source)
@@ -169,7 +169,7 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
             cells = dict(
                 zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
             )
-            outside = _looked_up(function, cells) - rewriter.assigned.keys()
+            outside = _names_with_data(function, cells) - rewriter.assigned.keys()
             if outside:
                 tree = _Outside(outside).visit(tree)
             code = compile(ast.fix_missing_locations(tree), filename, "exec")
@@ -180,21 +180,21 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
         message = f"an expression of `{function.__name__}` is nested too deeply"
         raise TensorError(message, "give its parts names") from error
 
-    unbound = {*cells, *_globals(function.__code__), *rewriter.in_comments}
+    unbound = {*cells, *_iterate_globals(function.__code__), *rewriter.in_comments}
     paths = [tuple(dotted.split(".")) for dotted in rewriter.names]
     taken = [path for path in paths if path[0] in unbound]
     plain = [path[0] for path in taken if not path[1:] and path[0] not in cells]
     pairs = [path for path in taken if len(path) == 2 and path[0] not in cells]  # `np.sum`
     others = [path for path in taken if len(path) > 2 or path[0] in cells]
     names = function.__globals__
-    surroundings = Surroundings(lambda name: _captured((name,), cells, names))
+    surroundings = Surroundings(lambda name: _read_captured((name,), cells, names))
 
     def captured() -> tuple[Any, ...]:  # at each call, so in as little time as can be
-        found = [_captured(path, cells, names) for path in others]
+        found = [_read_captured(path, cells, names) for path in others]
         try:
             attributes = [getattr(names.get(owner), name, None) for owner, name in pairs]
         except Exception:  # whatever a property raises
-            attributes = [_captured(path, cells, names) for path in pairs]
+            attributes = [_read_captured(path, cells, names) for path in pairs]
         return (*map(names.get, plain), *attributes, *found)
 
     def build(tracer: Any) -> Callable[..., Any]:
@@ -215,10 +215,10 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
     return Rewritten(build, tuple(rewriter.places), filename, lines, tree, captured, debugging)
 
 
-def _looked_up(function: Callable[..., Any], cells: Mapping[str, CellType]) -> set[str]:
-    """The names from outside that may have data: all but those of modules, functions, numbers and what is built in."""
-    names = {*cells, *_globals(function.__code__)}
-    values = {x: _captured((x,), cells, function.__globals__) for x in names}
+def _names_with_data(function: Callable[..., Any], cells: Mapping[str, CellType]) -> set[str]:
+    """Return the names from outside that may have data: all but modules, functions, numbers and built-ins."""
+    names = {*cells, *_iterate_globals(function.__code__)}
+    values = {x: _read_captured((x,), cells, function.__globals__) for x in names}
     plain = bool | int | float | complex | str | type | ModuleType
     return {
         x
@@ -228,6 +228,7 @@ def _looked_up(function: Callable[..., Any], cells: Mapping[str, CellType]) -> s
 
 
 def _is_built_in(name: str) -> bool:
+    """Whether a name is a built-in of Python."""
     return hasattr(builtins, name)
 
 
@@ -239,39 +240,41 @@ class _Outside(ast.NodeTransformer):
         self.made: set[ast.AST] = set()
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Leave calls that this transformer made; visit others."""
         return node if node in self.made else self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
+        """Replace a read of a name from outside by a call of the tracer."""
         if node.id not in self.names or not isinstance(node.ctx, ast.Load):
             return node
         given = [_name(OUTSIDE), ast.Constant(node.id), node]
-        made = ast.copy_location(ast.Call(_method("named_outside"), given, []), node)
+        made = ast.copy_location(ast.Call(_tracer_method("named_outside"), given, []), node)
         self.made.add(made)
         return made
 
 
-def _globals(code: CodeType) -> Iterator[str]:
-    """The global names that a function reads, in its comprehensions too."""
+def _iterate_globals(code: CodeType) -> Iterator[str]:
+    """Yield the global names that a function reads, also in its comprehensions."""
     for instruction in dis.get_instructions(code):
         if instruction.opname == "LOAD_GLOBAL":
             yield instruction.argval
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _globals(constant)
+            yield from _iterate_globals(constant)
 
 
-def _dotted(node: ast.AST) -> str | None:
-    """`a.b.c` of names alone."""
+def _dotted_name(node: ast.AST) -> str | None:
+    """Return `a.b.c` for attributes of a name; None for another expression."""
     if isinstance(node, ast.Attribute):
-        before = _dotted(node.value)
+        before = _dotted_name(node.value)
         return before and f"{before}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else None
 
 
-def _captured(
+def _read_captured(
     path: tuple[str, ...], cells: Mapping[str, CellType], names: Mapping[str, Any]
 ) -> Any:
-    """The value of a name from outside, or of its attribute; None where it has none."""
+    """Return the value of a name from outside, or of its attribute; None if there is none."""
     value: Any = None
     with suppress(Exception):  # a cell that is empty yet; whatever a property raises
         value = cells[path[0]].cell_contents if path[0] in cells else names.get(path[0])
@@ -280,7 +283,8 @@ def _captured(
     return value
 
 
-def _source(function: Callable[..., Any]) -> tuple[str, int, str]:
+def _read_source(function: Callable[..., Any]) -> tuple[str, int, str]:
+    """Return a function's source, its first line and its file. Raises TensorError if the source cannot be found."""
     if isinstance(function, FunctionType) and function.__code__.co_name == LAMBDA:
         found = as_definition(function)
         if found is not None:
@@ -297,7 +301,7 @@ def _source(function: Callable[..., Any]) -> tuple[str, int, str]:
 
 def is_debugging(node: ast.expr) -> bool:
     """Whether an expression prints or stops in a debugger, which compiled calls leave out."""
-    return isinstance(node, ast.Call) and _dotted(node.func) in DEBUGGING
+    return isinstance(node, ast.Call) and _dotted_name(node.func) in DEBUGGING
 
 
 class _Rewriter:
@@ -333,46 +337,49 @@ class _Rewriter:
     # Walking
 
     def module(self, node: ast.Module) -> ast.Module:
-        return ast.Module(self._statements(node.body), [])
+        """Return the rewritten module."""
+        return ast.Module(self._rewrite_statements(node.body), [])
 
     def visit(self, node: ast.AST) -> Any:
-        """What stands in the place of a node."""
+        """Return what replaces a node: for a statement, a node or a list."""
         refused = _REFUSED.get(type(node))
         if refused is not None:
             raise self.refuse(node, *refused)
         kind = type(node).__name__
         before = getattr(self, f"visit_{kind}", None)
         inside = before is None or before(node) is not False
-        made = self._rebuilt(node) if inside else node
+        made = self._rebuild(node) if inside else node
         after = getattr(self, f"leave_{kind}", None)
         return made if after is None else after(node, made)
 
-    def _rebuilt(self, node: ast.AST) -> ast.AST:
-        """The same node of what has been made of its parts."""
-        kept = self._kept(node)
+    def _rebuild(self, node: ast.AST) -> ast.AST:
+        """Return a node of the same kind with its parts rewritten."""
+        kept = self._fields_to_keep(node)
         fields = {
-            name: value if name in kept else self._part(node, value)
+            name: value if name in kept else self._rewrite_part(node, value)
             for name, value in ast.iter_fields(node)
         }
         return ast.copy_location(type(node)(**fields), node)
 
-    def _part(self, node: ast.AST, value: Any) -> Any:
+    def _rewrite_part(self, node: ast.AST, value: Any) -> Any:
+        """Rewrite a field of a node: an expression, or a list of expressions or statements."""
         if isinstance(value, list):
             if not value or not isinstance(value[0], ast.stmt):
                 return [x if x is None else self.visit(x) for x in value]
-            statements = self._statements(value)
-            return statements if isinstance(node, ast.If) else self._closed(statements)
+            statements = self._rewrite_statements(value)
+            return statements if isinstance(node, ast.If) else self._close_block(statements)
         return self.visit(value) if isinstance(value, ast.expr | ast.arguments) else value
 
-    def _statements(self, statements: Iterable[ast.stmt]) -> list[ast.stmt]:
+    def _rewrite_statements(self, statements: Iterable[ast.stmt]) -> list[ast.stmt]:
+        """Rewrite statements, each of which may become several."""
         found: list[ast.stmt] = []
         for statement in statements:
             made = self.visit(statement)
             found += made if isinstance(made, list) else [made]
         return found
 
-    def _kept(self, node: ast.AST) -> tuple[str, ...]:
-        """The parts of a node that are left as they are."""
+    def _fields_to_keep(self, node: ast.AST) -> tuple[str, ...]:
+        """Return the fields of a node that are not rewritten."""
         match node:
             case ast.FunctionDef():
                 own = ("args", "decorator_list") if self.depth == 1 else ()
@@ -391,11 +398,13 @@ class _Rewriter:
     # Places and errors
 
     def place(self, node: ast.AST) -> Place:
-        """Where a node is; of a function its name."""
+        """Return the source location of a node; for a function, of its name."""
         at: Any = node
         text = self.lines[at.lineno - self.first]
-        start = _characters(text, at.col_offset)
-        end = _characters(text, at.end_col_offset) if at.end_lineno == at.lineno else len(text)
+        start = _count_characters(text, at.col_offset)
+        end = (
+            _count_characters(text, at.end_col_offset) if at.end_lineno == at.lineno else len(text)
+        )
         if isinstance(node, Function):
             start = text.index(node.name, text.index("def", start) + len("def"))
             end = start + len(node.name)
@@ -404,19 +413,21 @@ class _Rewriter:
         return Place(self.filename, at.lineno, start, end, text)
 
     def refuse(self, node: ast.AST, message: str, help_: str) -> TensorError:
+        """Return the error for a node that the language does not have."""
         return TensorError(message, help_, self.place(node))
 
     def call(self, node: ast.AST, method: str, *arguments: ast.expr) -> ast.Call:
-        """`__tensor__.method(place, …)`."""
+        """Return the call `__tensor__.method(place, …)` that replaces a node."""
         self.places.append(self.place(node))
         number = ast.Constant(len(self.places) - 1)
-        return ast.copy_location(ast.Call(_method(method), [number, *arguments], []), node)
+        return ast.copy_location(ast.Call(_tracer_method(method), [number, *arguments], []), node)
 
     # The function itself
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        """Enter a function: loops around it do not count inside."""
         if not self.depth:
-            self.occurring = _occurrences(node.body)
+            self.occurring = _count_occurrences(node.body)
         self.outer.append(self.around)
         self.around = 0
         self.assigned |= changed_names(node.body)
@@ -438,6 +449,7 @@ class _Rewriter:
     def leave_FunctionDef(
         self, node: ast.FunctionDef, made: ast.FunctionDef
     ) -> ast.FunctionDef | list[ast.stmt]:
+        """Return the function without annotations and decorators; a nested one is bound to what its decorators return."""
         self.depth -= 1
         self.around = self.outer.pop()
         if not returns(node.body):
@@ -445,16 +457,17 @@ class _Rewriter:
         decorators = made.decorator_list
         made.decorator_list, made.returns = [], None
         if not self.depth:
-            made.args = _without_defaults(node.args)
+            made.args = _strip_parameters(node.args)
             return made
         value: ast.expr = _name(node.name)
         for decorator in reversed(decorators):
             value = self.call(node, "call", decorator, value)
-        return [made, _assigned(node, [node.name], value)] if decorators else made
+        return [made, _make_assignment(node, [node.name], value)] if decorators else made
 
     # Statements
 
     def visit_Expr(self, node: ast.Expr) -> bool:
+        """Check an expression statement: docstrings stay; a statement without effect is refused."""
         match node.value:
             case ast.Constant(value=str()):
                 return False
@@ -468,7 +481,7 @@ class _Rewriter:
                 )
         if is_debugging(node.value):
             return False
-        if _changed_by(node.value):
+        if _find_change(node.value):
             return True
         match node.value:
             case ast.Call(func=ast.Attribute(attr=name)) if name in _IN_PLACE:
@@ -480,10 +493,11 @@ class _Rewriter:
         )
 
     def leave_Expr(self, node: ast.Expr, made: ast.Expr) -> ast.stmt:
+        """Return the statement: nothing for debugging output, an assignment for a call that changes an array in place."""
         if is_debugging(node.value):
             self.debugging.append(self.place(node))
             return ast.copy_location(ast.Pass(), node)
-        change = _changed_by(node.value)
+        change = _find_change(node.value)
         if change is None:
             return made
         assert isinstance(made.value, ast.Call)
@@ -492,11 +506,11 @@ class _Rewriter:
         positional = made.value.args[len(made.value.args) - len(node.value.args) :]
         given = [*positional, *(x.value for x in made.value.keywords)]
         if how == "append":
-            return _assigned(node, [target.id], self.call(node, how, target, given[-1]))
+            return _make_assignment(node, [target.id], self.call(node, how, target, given[-1]))
         name, values = ast.Constant(target.id), given[how not in METHODS :]
         kind = ast.Constant(how)
         value = self.call(node, "changed", kind, name, target, *values)
-        return _assigned(node, [target.id], value)
+        return _make_assignment(node, [target.id], value)
 
     def visit_Return(self, node: ast.Return) -> None:
         if node.value is None:
@@ -506,11 +520,12 @@ class _Rewriter:
         return False
 
     def leave_Raise(self, node: ast.Raise, _made: ast.Raise) -> ast.stmt:
-        call = self.call(node, "raised", ast.Constant(self._source_of(node.exc) or "raise"))
+        """Return the statement that reports a `raise` to the tracer."""
+        call = self.call(node, "raised", ast.Constant(self._source_text(node.exc) or "raise"))
         return ast.copy_location(ast.Expr(call) if self.around else ast.Return(call), node)
 
-    def _source_of(self, node: ast.expr | None) -> str | None:
-        """An expression as it is written, or as Python writes it where that takes several lines."""
+    def _source_text(self, node: ast.expr | None) -> str | None:
+        """Return an expression's text as written, or as `ast` formats it if it spans several lines."""
         if node is None:
             return None
         if node.end_lineno != node.lineno:
@@ -537,8 +552,9 @@ class _Rewriter:
         self._check_target(node.target)
 
     def _check_target(self, target: ast.expr) -> None:
+        """Raise TensorError for an assignment target that the language does not have."""
         if isinstance(target, ast.Tuple | ast.List):
-            for one in map(_unstarred, target.elts):
+            for one in map(_strip_star, target.elts):
                 if _has_entries(one):
                     raise self.refuse(
                         one,
@@ -547,70 +563,76 @@ class _Rewriter:
                     )
                 self._check_target(one)
             return
-        if isinstance(_root(target), ast.Name):
+        if isinstance(_root_array(target), ast.Name):
             return
         raise self.refuse(
             target, "this target changes something outside", "assign to names and to entries"
         )
 
     def leave_Assign(self, node: ast.Assign, made: ast.Assign) -> ast.stmt | list[ast.stmt]:
+        """Return the tracer's call for an assignment: a name, an entry, or several targets."""
         target = node.targets[0]
         if len(node.targets) > 1:
-            return [*self._assigned_to_all(node, made)]
+            return [*self._assign_all_targets(node, made)]
         if isinstance(target, ast.Subscript):
-            return self._stored(node, target, made.targets[0], "", made.value)
+            return self._store_call(node, target, made.targets[0], "", made.value)
         if _has_entries(target):
-            return [*self._assigned_to_entries(node, made)]
+            return [*self._assign_entries(node, made)]
         added = self_added(node)
         if added is not None and self.loops:
             name, operator = added
             assert isinstance(made.value, ast.Call)
-            return self._augmented(node, name, operator, made.value.args[-1], "anew")
-        names = _flat(target)
-        value = self._bound(node, target, made.value)
-        return _assigned(node, names, value, always=not isinstance(target, ast.Name))
+            return self._augment_call(node, name, operator, made.value.args[-1], "anew")
+        names = _target_names(target)
+        value = self._bind_call(node, target, made.value)
+        return _make_assignment(node, names, value, always=not isinstance(target, ast.Name))
 
-    def _assigned_to_all(self, node: ast.Assign, made: ast.Assign) -> Iterator[ast.stmt]:
-        """`a = b[0] = e`, one target after the other as in Python."""
+    def _assign_all_targets(self, node: ast.Assign, made: ast.Assign) -> Iterator[ast.stmt]:
+        """Yield the assignments of `a = b[0] = e`, in Python's order."""
         same = "__same__"
-        yield _assigned(node, [same], self._bound(node, _name(same), made.value))
+        yield _make_assignment(node, [same], self._bind_call(node, _name(same), made.value))
         for one, read in zip(node.targets, made.targets, strict=True):
             match one:
                 case ast.Subscript():
-                    yield self._stored(node, one, read, "", _name(same))
+                    yield self._store_call(node, one, read, "", _name(same))
                 case ast.Tuple() | ast.List():
-                    value = self._bound(node, one, _name(same))
-                    yield _assigned(node, _flat(one), value, always=True)
+                    value = self._bind_call(node, one, _name(same))
+                    yield _make_assignment(node, _target_names(one), value, always=True)
                 case _:
-                    yield _assigned(node, _flat(one), _name(same))
+                    yield _make_assignment(node, _target_names(one), _name(same))
 
-    def _assigned_to_entries(self, node: ast.Assign, made: ast.Assign) -> Iterator[ast.stmt]:
-        """`y[i], y[j] = a, b`: both values first, and then one target after the other."""
-        target, read = _several(node.targets[0]), _several(made.targets[0])
+    def _assign_entries(self, node: ast.Assign, made: ast.Assign) -> Iterator[ast.stmt]:
+        """Yield the assignments of `y[i], y[j] = a, b`: both values first, then one target after the other."""
+        target, read = _as_tuple_target(node.targets[0]), _as_tuple_target(made.targets[0])
         self.made += 1
         plain = [
             _name(f"__entry_{self.made}_{j}") if isinstance(one, ast.Subscript) else one
             for j, one in enumerate(target.elts)
         ]
         listed = ast.Tuple(plain, ast.Store())
-        yield _assigned(node, _flat(listed), self._bound(node, listed, made.value), always=True)
+        yield _make_assignment(
+            node, _target_names(listed), self._bind_call(node, listed, made.value), always=True
+        )
         for one, entry, name in zip(target.elts, read.elts, plain, strict=True):
             if isinstance(one, ast.Subscript):
-                yield self._stored(node, one, entry, "", name)
+                yield self._store_call(node, one, entry, "", name)
 
     def leave_AnnAssign(self, node: ast.AnnAssign, made: ast.AnnAssign) -> ast.stmt:
         if made.value is None:
             return made
-        return _assigned(node, _flat(node.target), self._bound(node, node.target, made.value))
+        return _make_assignment(
+            node, _target_names(node.target), self._bind_call(node, node.target, made.value)
+        )
 
     def leave_AugAssign(self, node: ast.AugAssign, made: ast.AugAssign) -> ast.stmt:
+        """Return the tracer's call for `x += e` or `x[i] += e`."""
         operator = _SIGNS[type(node.op)]
         if isinstance(node.target, ast.Subscript):
-            return self._stored(node, node.target, made.target, operator, made.value)
+            return self._store_call(node, node.target, made.target, operator, made.value)
         assert isinstance(node.target, ast.Name)
-        return self._augmented(node, node.target.id, operator, made.value)
+        return self._augment_call(node, node.target.id, operator, made.value)
 
-    def _augmented(
+    def _augment_call(
         self,
         node: ast.AST,
         name: str,
@@ -618,10 +640,11 @@ class _Rewriter:
         value: ast.expr,
         method: str = "augment",
     ) -> ast.stmt:
+        """Return `name = __tensor__.augment(…)`."""
         parts = ast.Constant(operator), ast.Constant(name), self.current(name)
-        return _assigned(node, [name], self.call(node, method, *parts, value))
+        return _make_assignment(node, [name], self.call(node, method, *parts, value))
 
-    def _stored(
+    def _store_call(
         self,
         node: ast.AST,
         target: ast.Subscript,
@@ -629,10 +652,10 @@ class _Rewriter:
         operator: str,
         value: ast.expr,
     ) -> ast.stmt:
-        """`y[i] = e` as `y = __tensor__.store(…)`. The target has been rewritten as a read, whose
-        arguments are the places.
+        """Return `y = __tensor__.store(…)` for `y[i] = e`. The target has been rewritten as a read, whose arguments are the
+        indices.
         """
-        (name,) = _flat(target)
+        (name,) = _target_names(target)
         places: list[ast.expr] = []
         while isinstance(made, ast.Call):
             array, *rest = made.args[1:]
@@ -641,28 +664,31 @@ class _Rewriter:
             places = [*rest, *places]
             made = array
         parts = ast.Constant(operator), ast.Constant(name), self.current(name)
-        return _assigned(node, [name], self.call(node, "store", *parts, _tuple(places), value))
+        return _make_assignment(
+            node, [name], self.call(node, "store", *parts, _tuple(places), value)
+        )
 
-    def _bound(self, node: ast.AST, target: ast.expr, value: ast.expr) -> ast.Call:
+    def _bind_call(self, node: ast.AST, target: ast.expr, value: ast.expr) -> ast.Call:
+        """Return the tracer's call that binds a value to a name, or unpacks it to several."""
         if isinstance(target, ast.Tuple | ast.List):
-            return self.call(node, "unpack", _pattern(target), value)
+            return self.call(node, "unpack", _target_pattern(target), value)
         assert isinstance(target, ast.Name)
         return self.call(node, "bind", ast.Constant(target.id), value)
 
     def current(self, name: str, local: bool = False) -> ast.Call:
-        """What a name means now, or that it means nothing yet."""
+        """Return the tracer's call for a name's present value, which may be that it has none."""
         given = [_lambda([], _name(name)), *([ast.Constant(value=True)] if local else [])]
-        return ast.Call(_method("current"), given, [])
+        return ast.Call(_tracer_method("current"), given, [])
 
-    def _begun(self, node: ast.stmt, names: Iterable[str]) -> ast.Tuple:
-        """What the names that a loop changes mean before it, and which of them occur in it only."""
-        inside = _occurrences([node])
+    def _initial_values(self, node: ast.stmt, names: Iterable[str]) -> ast.Tuple:
+        """Return the values before a loop of the names that it changes; names that occur only in the loop are marked."""
+        inside = _count_occurrences([node])
         local = {x for x in names if inside[x] == self.occurring[x] > 0}
         return _tuple(self.current(x, x in local) for x in names)
 
     # Statements of several lines: their parts become functions
 
-    def _function(
+    def _make_function(
         self,
         node: ast.AST,
         name: str,
@@ -670,6 +696,7 @@ class _Rewriter:
         statements: list[ast.stmt],
         result: ast.expr | None,
     ) -> ast.FunctionDef:
+        """Return a nested function definition with these statements, which returns `result` if given."""
         if result is not None:
             statements = [*statements, ast.copy_location(ast.Return(result), node)]
         more: dict[str, Any] = {"type_params": []} if _HAVE_TYPE_PARAMETERS else {}
@@ -677,77 +704,92 @@ class _Rewriter:
         return ast.copy_location(made, node)
 
     def visit_For(self, node: ast.For) -> None:
+        """Check a `for` loop, and count it as open, so that statements visited next are known to be in it."""
         self._check_returns(node, "for")
         self._check_range(node.iter, node.target)
         self.loops += 1
         self.around += 1
 
     def leave_For(self, node: ast.For, made: ast.For) -> list[ast.stmt]:
+        """Return the body as a function, the call `__tensor__.repeat(…)` that runs it, and the `else` branch."""
         self.loops -= 1
         self.around -= 1
-        items = _flat(node.target)
+        items = _target_names(node.target)
         if changed_names(node.body).keys() & {*items}:
             raise self.refuse(node.target, "the loop changes its own index", "use another name")
-        turn, changed, before, flag = self._turn(node, made.body, items)
+        turn, changed, before, flag = self._make_iteration(node, made.body, items)
         call = self.call(
             node.target,
             "repeat",
-            _pattern(node.target),
+            _target_pattern(node.target),
             made.iter if node.iter in self.ranges else self.call(node.iter, "each", made.iter),
             _strings(changed),
             _tuple(map(ast.Constant, changed.values())),
-            self._begun(node, changed),
+            self._initial_values(node, changed),
             _name(turn.name),
         )
-        result = _assigned(node, [*changed], call, always=True)
-        return [*before, turn, result, *self._otherwise(node, made, flag)]
+        result = _make_assignment(node, [*changed], call, always=True)
+        return [*before, turn, result, *self._else_branch(node, made, flag)]
 
-    def _turn(
+    def _make_iteration(
         self, node: ast.For | ast.While, body: list[ast.stmt], items: Sequence[str] = ()
     ) -> tuple[ast.FunctionDef, dict[str, bool], list[ast.stmt], str]:
-        """A loop's body as a function of its items and of the names that it changes; these, and whether it assigns them anew;
-        what is to stand before the loop, and the flag that says whether a `break` has ended it, if it has one.
+        """Return a loop's body as a function of its items and of the names that it changes.
+
+        Returns:
+            the function; the changed names, each with whether it is assigned rather than added to; the statements before the
+                loop; the name of the flag that a `break` sets, or ''.
         """
         changed = changed_names(node.body)
         self.made += 1
         name, flag, before = f"__turn_{self.made}", f"ended_{self.made}", list[ast.stmt]()
-        if next(_jumps(node.body, ast.Break), None) is not None:
+        if next(_iterate_jumps(node.body, ast.Break), None) is not None:
             changed[flag] = True
-            before, body = self._ended_by_flag(node, body, flag)
+            before, body = self._replace_breaks(node, body, flag)
         elif self._may_jump(*node.body):
-            body = self._without_jumps(node, body, flag)
-        turn = self._function(node, name, _arguments([*items, *changed]), body, _names(changed))
+            body = self._remove_jumps(node, body, flag)
+        turn = self._make_function(
+            node, name, _arguments([*items, *changed]), body, _names(changed)
+        )
         return turn, changed, before, flag if before else ""
 
-    def _otherwise(
+    def _else_branch(
         self, node: ast.For | ast.While, made: ast.For | ast.While, flag: str
     ) -> list[ast.stmt]:
-        """The `else` of a loop, where no `break` has set the flag; an empty flag says that there is none."""
+        """Return the `else` of a loop, under the condition that no `break` has set the flag; without a flag, unconditionally."""
         if not made.orelse or not flag:
             return made.orelse
-        return self._choice(node, self._unset(_target(node), flag), made.orelse, [])
+        return self._make_choice(
+            node, self._flag_is_unset(_error_location(node), flag), made.orelse, []
+        )
 
-    def _ended_by_flag(
+    def _replace_breaks(
         self, node: ast.For | ast.While, statements: list[ast.stmt], flag: str
     ) -> tuple[list[ast.stmt], list[ast.stmt]]:
-        """A loop's body with a flag in the place of its `break`s; and what is to stand before the loop."""
-        begun: list[ast.stmt] = [_assigned(node, [flag], ast.Constant(0.0))]
-        going = self._unset(_target(node), flag)
-        return begun, self._choice(node, going, self._without_jumps(node, statements, flag), [])
+        """Return the statements before the loop, and its body with a flag in place of `break`."""
+        begun: list[ast.stmt] = [_make_assignment(node, [flag], ast.Constant(0.0))]
+        going = self._flag_is_unset(_error_location(node), flag)
+        return begun, self._make_choice(node, going, self._remove_jumps(node, statements, flag), [])
 
-    def _unset(self, shown: ast.AST, flag: str) -> ast.Call:
-        """Whether no `break` has set a flag."""
+    def _flag_is_unset(self, shown: ast.AST, flag: str) -> ast.Call:
+        """Return the condition that no `break` has set a flag."""
         return self.call(shown, "compare", _strings(["=="]), _name(flag), ast.Constant(0))
 
     def _check_returns(self, node: ast.For | ast.While, keyword: str) -> None:
-        for found in _within(node.body, ast.Return):
+        """Raise TensorError for a `return` inside a loop."""
+        for found in _iterate_within(node.body, ast.Return):
             message = f"`return` inside a `{keyword}` makes its count depend on what it finds"
             raise self.refuse(found, message, "set a name, and `break`: `found = x[i]`")
 
     def visit_While(self, node: ast.While) -> None:
+        """Check that a `while` loop has a known bound on its iterations, and enter it."""
         self._check_returns(node, "while")
         endless = isinstance(node.test, ast.Constant) and node.test.value in (True, 1)
-        if endless and self._at_most(node) is None and not any(map(_counted(node), _limits(node))):
+        if (
+            endless
+            and self._bound_in_comment(node) is None
+            and not any(map(_make_counter_finder(node), _iterate_limits(node)))
+        ):
             message = "nothing says how often this `while` loop runs at most"
             advice = (
                 "say so: `while True:  # at most 100`; or count, `if k >= 100: break` with `k += 1`"
@@ -756,33 +798,34 @@ class _Rewriter:
         self.around += 1
 
     def leave_While(self, node: ast.While, made: ast.While) -> list[ast.stmt]:
+        """Return the body as a function, the call `__tensor__.repeat_while(…)` that runs it, and the `else` branch."""
         self.around -= 1
-        turn, changed, before, flag = self._turn(node, made.body)
+        turn, changed, before, flag = self._make_iteration(node, made.body)
         call = self.call(
             node.test,
             "repeat_while",
             _strings(changed),
             _tuple(map(ast.Constant, changed.values())),
             _lambda(changed, made.test),
-            self._begun(node, changed),
+            self._initial_values(node, changed),
             _name(turn.name),
-            self._bound_of(node),
+            self._find_bound(node),
             ast.Constant(bool(flag)),
         )
-        result = _assigned(node, [*changed], call, always=True)
-        return [*before, turn, result, *self._otherwise(node, made, flag)]
+        result = _make_assignment(node, [*changed], call, always=True)
+        return [*before, turn, result, *self._else_branch(node, made, flag)]
 
-    def _bound_of(self, node: ast.While) -> ast.expr:
-        """How often a `while` runs at most: `("k", limit, 1)` of `while p and k <= limit:` with `k += 1`, or of
-        `if p or k >= limit: break`; `("", most, 0)` of `while p:  # at most`; None where nothing says so.
+    def _find_bound(self, node: ast.While) -> ast.expr:
+        """Return how often a `while` runs at most: `("k", limit, 1)` for `while p and k <= limit:` with `k += 1`, or for `if p
+        or k >= limit: break`; `("", most, 0)` for `while p:  # at most`; the constant None if nothing says so.
         """
-        for limit in _limits(node):
-            if counter := _counted(node)(limit):
+        for limit in _iterate_limits(node):
+            if counter := _make_counter_finder(node)(limit):
                 left, right = self.sides[limit.test]
                 name, is_left, more = counter
                 bound = copy.deepcopy(right if is_left else left)
                 return _tuple([ast.Constant(name), bound, ast.Constant(more + limit.ends)])
-        most = self._at_most(node)
+        most = self._bound_in_comment(node)
         if most is None:
             return ast.Constant(None)
         if not most.isdigit():
@@ -791,22 +834,24 @@ class _Rewriter:
         limiting = ast.Constant(int(most)) if most.isdigit() else _name(most)
         return _tuple([ast.Constant(""), limiting, ast.Constant(0)])
 
-    def _at_most(self, node: ast.While) -> str | None:
-        """What the comment of a `while` says how often it runs at most."""
+    def _bound_in_comment(self, node: ast.While) -> str | None:
+        """Return the bound in the comment `# at most …` beside a `while`; None if there is none."""
         assert node.test.end_lineno is not None
         assert node.test.end_col_offset is not None
         first, *others = self.lines[
             node.test.end_lineno - self.first : node.body[0].lineno - self.first
         ] or [""]
-        behind = first[_characters(first, node.test.end_col_offset) :]
+        behind = first[_count_characters(first, node.test.end_col_offset) :]
         found = AT_MOST.match("\n".join([behind, *others]))
         return found[1] if found is not None else None
 
     def visit_If(self, node: ast.If) -> None:
-        if (other := _elif(node)) is not None:
+        """Remember an `elif`, which is rewritten with its `if`."""
+        if (other := _find_elif(node)) is not None:
             self.elifs.add(other)
 
     def leave_If(self, node: ast.If, made: ast.If) -> ast.If | list[ast.stmt]:
+        """Return two functions and a choice between them; an `if` that returns or jumps is left to the block around it."""
         if node in self.elifs:
             return made
         if has_return(node) and not self.around:
@@ -815,55 +860,56 @@ class _Rewriter:
         if self._may_jump(node):
             self.jumping.append((node, made))
             return made
-        return self._branches(node, made)
+        return self._rewrite_if(node, made)
 
     def _may_jump(self, *nodes: ast.AST) -> bool:
-        """Whether statements may end the iteration, or the loop, that they are in."""
-        return any(next(_jumps(nodes, kind), None) for kind in (ast.Continue, ast.Break))
+        """Whether statements may end the iteration or the loop that they are in."""
+        return any(next(_iterate_jumps(nodes, kind), None) for kind in (ast.Continue, ast.Break))
 
-    def _without_jumps(
-        self, node: ast.AST, statements: list[ast.stmt], flag: str
-    ) -> list[ast.stmt]:
-        """Statements of a loop's body with `continue` as the end of what follows, and `break` as that and a flag."""
+    def _remove_jumps(self, node: ast.AST, statements: list[ast.stmt], flag: str) -> list[ast.stmt]:
+        """Return a loop's body in which `continue` skips what follows, and `break` also sets a flag."""
         for k, statement in enumerate(statements):
             if isinstance(statement, ast.Continue):
                 return statements[:k]
             if isinstance(statement, ast.Break):
-                return [*statements[:k], _assigned(node, [flag], ast.Constant(1.0))]
+                return [*statements[:k], _make_assignment(node, [flag], ast.Constant(1.0))]
             found = next((pair for pair in self.jumping if pair[1] is statement), None)
             if found is not None:
                 test, rest = found[0], statements[k + 1 :]
                 ways = [
-                    self._without_jumps(node, [*way, *rest], flag) for way in self._ways(*found)
+                    self._remove_jumps(node, [*way, *rest], flag)
+                    for way in self._branch_statements(*found)
                 ]
-                choice = self._choice(test, found[1].test, *ways)
+                choice = self._make_choice(test, found[1].test, *ways)
                 return [*statements[:k], *choice]
         return statements
 
-    def _ways(self, node: ast.If, made: ast.If) -> tuple[list[ast.stmt], list[ast.stmt]]:
-        """The statements of both branches of an `if`."""
-        other, made_other = _elif(node), _elif(made)
+    def _branch_statements(
+        self, node: ast.If, made: ast.If
+    ) -> tuple[list[ast.stmt], list[ast.stmt]]:
+        """Return the statements of both branches of an `if`."""
+        other, made_other = _find_elif(node), _find_elif(made)
         if other is not None and made_other is not None:
             if self._may_jump(other):
                 self.jumping.append((other, made_other))
                 return made.body, [made_other]
-            return made.body, self._branches(other, made_other)
+            return made.body, self._rewrite_if(other, made_other)
         return made.body, made.orelse
 
-    def _choice(
+    def _make_choice(
         self,
         node: ast.If | ast.For | ast.While,
         test: ast.expr,
         first: list[ast.stmt],
         second: list[ast.stmt],
     ) -> list[ast.stmt]:
-        """Two functions of rewritten statements, and a choice between them."""
+        """Return two functions of rewritten statements, and the call that chooses between them."""
         changed = changed_names([*first, *second])
         names = [x for x in changed if not x.startswith("__")]
         self.made += 1
         then, other = f"__then_{self.made}", f"__else_{self.made}"
         call = self.call(
-            _target(node),
+            _error_location(node),
             "branch",
             test,
             _strings(names),
@@ -872,32 +918,35 @@ class _Rewriter:
             _name(other),
         )
         return [
-            self._function(node, then, _arguments(names), first, _names(names)),
-            self._function(node, other, _arguments(names), second, _names(names)),
-            _assigned(node, names, call, always=True),
+            self._make_function(node, then, _arguments(names), first, _names(names)),
+            self._make_function(node, other, _arguments(names), second, _names(names)),
+            _make_assignment(node, names, call, always=True),
         ]
 
-    def _branches(self, node: ast.If, made: ast.If) -> list[ast.stmt]:
-        """An `if` as two functions and a choice between them."""
-        return self._choice(node, made.test, *self._ways(node, made))
+    def _rewrite_if(self, node: ast.If, made: ast.If) -> list[ast.stmt]:
+        """Return an `if` as two functions and the call that chooses between them."""
+        return self._make_choice(node, made.test, *self._branch_statements(node, made))
 
-    def _closed(self, statements: list[ast.stmt]) -> list[ast.stmt]:
-        """Statements of which each `if` that returns is a choice between the ways to go on; what that is in a branch of an `if`,
-        the block around it says.
+    def _close_block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        """Return the statements of a block, in which each `if` that returns becomes a choice between two ways to the end of the
+        function.
         """
         for k, statement in enumerate(statements):
             found = next((pair for pair in self.returning if pair[1] is statement), None)
             if found is not None:
-                return [*statements[:k], *self._returned(*found, statements[k + 1 :])]
+                return [*statements[:k], *self._rewrite_returning_if(*found, statements[k + 1 :])]
         return statements
 
-    def _returned(self, node: ast.If, made: ast.If, rest: list[ast.stmt]) -> list[ast.stmt]:
+    def _rewrite_returning_if(
+        self, node: ast.If, made: ast.If, rest: list[ast.stmt]
+    ) -> list[ast.stmt]:
+        """Return an `if` that returns, with the rest of its block, as a choice between two functions."""
         self.made += 1
         then, other = f"__then_{self.made}", f"__else_{self.made}"
         first = made.body if returns(node.body) else [*made.body, *rest]
-        otherwise, made_otherwise = _elif(node), _elif(made)
+        otherwise, made_otherwise = _find_elif(node), _find_elif(made)
         if otherwise is not None and made_otherwise is not None:
-            second = self._returned(otherwise, made_otherwise, rest)
+            second = self._rewrite_returning_if(otherwise, made_otherwise, rest)
         else:
             ends = bool(node.orelse) and returns(node.orelse)
             second = [*made.orelse, *([] if ends else rest)]
@@ -911,19 +960,21 @@ class _Rewriter:
 
         call = self.call(node.test, "returned", made.test, _name(then), _name(other))
         return [
-            self._function(node, then, arguments(), self._closed(first), None),
-            self._function(node, other, arguments(), self._closed(second), None),
+            self._make_function(node, then, arguments(), self._close_block(first), None),
+            self._make_function(node, other, arguments(), self._close_block(second), None),
             ast.copy_location(ast.Return(call), node),
         ]
 
     # Names
 
     def visit_Name(self, node: ast.Name) -> None:
+        """Note a name that the program reads."""
         if node not in self.dotted:
             self.names[node.id] = None
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        if node not in self.dotted and (dotted := _dotted(node)):
+        """Note a dotted name that the program reads."""
+        if node not in self.dotted and (dotted := _dotted_name(node)):
             self.names[dotted] = None
             self.dotted.add(node)
         if node in self.dotted:
@@ -932,6 +983,7 @@ class _Rewriter:
     # Comprehensions
 
     def visit_Call(self, node: ast.Call) -> None:
+        """Note a comprehension that `sum`, `any` or `all` consumes, which makes no list."""
         if isinstance(node.func, ast.Name) and node.func.id in ("sum", "any", "all"):
             self.consumed.update(
                 x for x in node.args[:1] if isinstance(x, ast.GeneratorExp | ast.ListComp)
@@ -946,22 +998,25 @@ class _Rewriter:
         self._check_loops(node)
 
     def leave_DictComp(self, node: ast.DictComp, made: ast.DictComp) -> ast.expr:
+        """Return the tracer's call for a dictionary comprehension."""
         (loop,) = made.generators
         body: ast.expr = _tuple([made.key, made.value])
         for condition in reversed(loop.ifs):
             ways = _lambda([], body), _lambda([], ast.Constant(None))
             body = self.call(node, "choose", condition, *ways)
-        part = _lambda(_flat(loop.target), body)
-        return self.call(node, "dictionary", _pattern(loop.target), loop.iter, part)
+        part = _lambda(_target_names(loop.target), body)
+        return self.call(node, "dictionary", _target_pattern(loop.target), loop.iter, part)
 
     def visit_GeneratorExp(self, node: ast.GeneratorExp) -> None:
         self._check_loops(node)
 
     def _check_loops(self, node: ast.ListComp | ast.GeneratorExp | ast.DictComp) -> None:
+        """Check the loops of a comprehension."""
         for loop in node.generators:
             self._check_range(loop.iter, loop.target)
 
     def _check_range(self, iterable: ast.expr, target: ast.expr) -> None:
+        """Note a loop over `range`, and check the loop's target."""
         match iterable, target:
             case ast.Call(func=ast.Name(id="range")), ast.Name():
                 self.ranges.add(iterable)
@@ -971,68 +1026,68 @@ class _Rewriter:
     def leave_comprehension(
         self, node: ast.comprehension, made: ast.comprehension
     ) -> ast.comprehension:
+        """Return the loop with its iterable passed to the tracer."""
         if node.iter not in self.ranges:
             made.iter = self.call(node.iter, "each", made.iter)
         return made
 
     def leave_ListComp(self, node: ast.ListComp, made: ast.ListComp) -> ast.expr:
-        return made if node in self.consumed else self._list(node, made)
+        return made if node in self.consumed else self._list_comprehension(node, made)
 
     def leave_GeneratorExp(self, node: ast.GeneratorExp, made: ast.GeneratorExp) -> ast.expr:
-        return made if node in self.consumed else self._list(node, made)
+        return made if node in self.consumed else self._list_comprehension(node, made)
 
-    def _list(self, node: ast.AST, made: ast.ListComp | ast.GeneratorExp) -> ast.expr:
-        """A list: of one loop without a condition an entry for each index; of any other what its loops append."""
+    def _list_comprehension(self, node: ast.AST, made: ast.ListComp | ast.GeneratorExp) -> ast.expr:
+        """Return the tracer's call for a list: an array for one loop without condition, else what its loops append."""
         if len(made.generators) == 1 and not made.generators[0].ifs:
-            return self._loop("generate", node, made.generators, made.elt)
-        return self._appending(node, made.generators, made.elt, ast.List([], ast.Load()))
+            return self._loop_call("generate", node, made.generators, made.elt)
+        return self._append_call(node, made.generators, made.elt, ast.List([], ast.Load()))
 
-    def _appending(
+    def _append_call(
         self,
         node: ast.AST,
         loops: Sequence[ast.comprehension],
         entry: ast.expr,
         begun: ast.expr,
     ) -> ast.Call:
-        """`__tensor__.append_all(place, "i", bounds, lambda i, list: …, begun)`: what the loops of a comprehension append to
-        a list.
+        """Return `__tensor__.append_all(place, "i", bounds, lambda i, list: …, begun)` for the loops of a comprehension that
+        append to a list.
         """
         list_ = "__list__"
         loop, *inner = loops
         body = (
-            self._appending(node, inner, entry, _name(list_))
+            self._append_call(node, inner, entry, _name(list_))
             if inner
             else self.call(node, "append", _name(list_), entry)
         )
         for condition in reversed(loop.ifs):
             one = _lambda([list_], body)
             body = self.call(node, "append_if", condition, one, _name(list_))
-        turn = _lambda([*_flat(loop.target), list_], body)
-        return self.call(node, "append_all", _pattern(loop.target), loop.iter, turn, begun)
+        turn = _lambda([*_target_names(loop.target), list_], body)
+        return self.call(node, "append_all", _target_pattern(loop.target), loop.iter, turn, begun)
 
-    def _loop(
+    def _loop_call(
         self,
         method: str,
         node: ast.AST,
         loops: Sequence[ast.comprehension],
         body: ast.expr,
     ) -> ast.Call:
-        """`__tensor__.method(place, "i", bounds, lambda i: body)`, inner loops and conditions
-        within.
-        """
+        """Return `__tensor__.method(place, "i", bounds, lambda i: body)`, with inner loops and conditions in the body."""
         loop, *inner = loops
         if inner:
-            body = self._loop(method, node, inner, body)
+            body = self._loop_call(method, node, inner, body)
         for condition in reversed(loop.ifs):
             if method == "all":
                 condition = self.call(node, "negated", condition)
             body = self.call(node, GIVEN[method], condition, _lambda([], body))
-        turn = _lambda(_flat(loop.target), body)
-        return self.call(node, method, _pattern(loop.target), loop.iter, turn)
+        turn = _lambda(_target_names(loop.target), body)
+        return self.call(node, method, _target_pattern(loop.target), loop.iter, turn)
 
     # Expressions
 
     def leave_Call(self, node: ast.Call, made: ast.Call) -> ast.expr:
+        """Return the tracer's call for a function call, a `range`, or a consumed comprehension."""
         if node in self.ranges:
             return self.call(node, "range", node.func, *made.args)
         if node.args and node.args[0] in self.consumed:
@@ -1040,7 +1095,7 @@ class _Rewriter:
             assert isinstance(loop, ast.GeneratorExp | ast.ListComp)
             assert isinstance(node.func, ast.Name)
             name = node.func.id
-            value = self._loop(name, node, loop.generators, loop.elt)
+            value = self._loop_call(name, node, loop.generators, loop.elt)
             found = self.call(node, "builtin", ast.Constant(name), node.func, value)
             for start in (*starts, *(x.value for x in made.keywords)):
                 found = self.call(node, "binary", ast.Constant("+"), start, found)
@@ -1054,6 +1109,7 @@ class _Rewriter:
         return self.call(node, "choose", made.test, *branches)
 
     def leave_BoolOp(self, node: ast.BoolOp, made: ast.BoolOp) -> ast.expr:
+        """Return nested calls of `and_then` or `or_else`, whose right sides are evaluated on demand."""
         method = "and_then" if isinstance(node.op, ast.And) else "or_else"
         found, *others = made.values
         for value, other in zip(node.values[1:], others, strict=True):
@@ -1067,32 +1123,36 @@ class _Rewriter:
         return self.call(node, methods[type(node.op)], made.operand)
 
     def leave_Compare(self, node: ast.Compare, made: ast.Compare) -> ast.expr:
+        """Return the tracer's call for a chain of comparisons."""
         sides = [made.left, *made.comparators]
         self.sides[node] = sides
         return self.call(node, "compare", _strings(_SIGNS[type(op)] for op in node.ops), *sides)
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
+        """Note a long chain of operations, which would nest too deeply."""
         if node not in self.chained:
-            chain = list(_chain(node))
+            chain = list(_iterate_chain(node))
             if len(chain) > LONG:
                 self.chained.update(dict.fromkeys(chain, chain[-1]))
 
     def leave_BinOp(self, node: ast.BinOp, made: ast.BinOp) -> ast.expr:
+        """Return the tracer's call for an operation; one flat call for a long chain."""
         op = ast.Constant(_SIGNS[type(node.op)])
         if node not in self.chained:
             return self.call(node, "binary", op, made.left, made.right)
         # The calls for the operations of a chain would be nested as deep as it is long.
         step = _tuple([self.call(node, "at").args[0], op])
         if node is self.chained[node]:
-            call = ast.Call(_method("chain"), [made.left, step, made.right], [])
+            call = ast.Call(_tracer_method("chain"), [made.left, step, made.right], [])
             return ast.copy_location(call, node)
         assert isinstance(made.left, ast.Call)
         made.left.args += [step, made.right]
         return made.left
 
     def leave_Subscript(self, node: ast.Subscript, made: ast.Subscript) -> ast.expr:
+        """Return the tracer's call for a read of an entry or slice."""
         places = made.slice.elts if isinstance(made.slice, ast.Tuple) else [made.slice]
-        return self.call(node, "entry", made.value, *map(_place, places))
+        return self.call(node, "entry", made.value, *map(_index_expression, places))
 
     def leave_List(self, node: ast.List, made: ast.List) -> ast.expr:
         return self.call(node, "array", made)
@@ -1103,36 +1163,38 @@ GIVEN = {"sum": "given", "any": "and_then", "all": "or_else"}
 _HAVE_TYPE_PARAMETERS = "type_params" in ast.FunctionDef._fields
 
 
-def _characters(text: str, column: int) -> int:
-    """The number of characters before a column, which Python counts in bytes."""
+def _count_characters(text: str, column: int) -> int:
+    """Return the number of characters before a column, which Python counts in bytes."""
     return column if text.isascii() else len(text.encode()[:column].decode(errors="replace"))
 
 
-def _place(e: ast.expr) -> ast.expr:
-    """What stands between brackets, a slice as `__tensor__.cut(…)`."""
+def _index_expression(e: ast.expr) -> ast.expr:
+    """Return an index as it is, a slice as `__tensor__.cut(…)`."""
     if not isinstance(e, ast.Slice):
         return e
     parts = [part or ast.Constant(None) for part in (e.lower, e.upper, e.step)]
-    return ast.copy_location(ast.Call(_method("cut"), parts, []), e)
+    return ast.copy_location(ast.Call(_tracer_method("cut"), parts, []), e)
 
 
-def _target(node: ast.If | ast.For | ast.While) -> ast.AST:
-    """What of a statement of several lines errors point at."""
+def _error_location(node: ast.If | ast.For | ast.While) -> ast.AST:
+    """Return the part of a compound statement at which errors point."""
     return node.target if isinstance(node, ast.For) else node.test
 
 
-def _root(e: ast.expr) -> ast.expr:
-    """The array of `y[i][j]`."""
+def _root_array(e: ast.expr) -> ast.expr:
+    """Return the `y` of `y[i][j]`."""
     while isinstance(e, ast.Subscript):
         e = e.value
     return e
 
 
-def _unstarred(e: ast.expr) -> ast.expr:
+def _strip_star(e: ast.expr) -> ast.expr:
+    """Return the target of `*rest`; other targets unchanged."""
     return e.value if isinstance(e, ast.Starred) else e
 
 
-def _several(target: ast.expr) -> ast.Tuple | ast.List:
+def _as_tuple_target(target: ast.expr) -> ast.Tuple | ast.List:
+    """Return the target, which is a tuple or list."""
     assert isinstance(target, ast.Tuple | ast.List)
     return target
 
@@ -1141,29 +1203,29 @@ def _has_entries(target: ast.expr) -> bool:
     """Whether some of several targets are entries of arrays."""
     if not isinstance(target, ast.Tuple | ast.List):
         return False
-    return any(isinstance(_unstarred(e), ast.Subscript) for e in target.elts)
+    return any(isinstance(_strip_star(e), ast.Subscript) for e in target.elts)
 
 
-def _leaves(target: ast.expr) -> Iterator[ast.expr]:
-    """The names, entries and attributes of a target, in order."""
+def _iterate_targets(target: ast.expr) -> Iterator[ast.expr]:
+    """Yield the names, entries and attributes of a target, in order."""
     if isinstance(target, ast.Tuple | ast.List):
         for e in target.elts:
-            yield from _leaves(_unstarred(e))
+            yield from _iterate_targets(_strip_star(e))
     else:
         yield target
 
 
-def _flat(target: ast.expr) -> list[str]:
-    """The names of a target, in order; of an entry that of its array."""
-    roots = map(_root, _leaves(target))
+def _target_names(target: ast.expr) -> list[str]:
+    """Return the names of a target, in order; for an entry, its array's name."""
+    roots = map(_root_array, _iterate_targets(target))
     return [root.id for root in roots if isinstance(root, ast.Name)]
 
 
-def _pattern(target: ast.expr) -> ast.expr:
-    """A target as the tracer takes it: `("i", ("a", "*b"))`."""
+def _target_pattern(target: ast.expr) -> ast.expr:
+    """Return a target as the tracer takes it: `("i", ("a", "*b"))`."""
     match target:
         case ast.Tuple(elts=parts) | ast.List(elts=parts):
-            return _tuple(map(_pattern, parts))
+            return _tuple(map(_target_pattern, parts))
         case ast.Starred(value=ast.Name(id=name)):
             return ast.Constant(f"*{name}")
         case ast.Name(id=name):
@@ -1175,8 +1237,8 @@ def _name(name: str) -> ast.Name:
     return ast.Name(name, ast.Load())
 
 
-def _method(name: str) -> ast.Attribute:
-    """One of the tracer's."""
+def _tracer_method(name: str) -> ast.Attribute:
+    """Return the expression of one of the tracer's methods."""
     return ast.Attribute(_name(TRACER), name, ast.Load())
 
 
@@ -1192,10 +1254,10 @@ def _names(names: Iterable[str]) -> ast.Tuple:
     return _tuple(map(_name, names))
 
 
-def _assigned(
+def _make_assignment(
     node: ast.AST, names: Sequence[str], value: ast.expr, always: bool = False
 ) -> ast.stmt:
-    """`a, b = value` in the place of a node; of one name, `a = value`, unless the value is a tuple `always`."""
+    """Return `a, b = value` at a node's location; for one name `a = value`, unless the value is always a tuple."""
     stored: list[ast.expr] = [ast.Name(name, ast.Store()) for name in names or ("_",)]
     target = ast.List(stored, ast.Store()) if always and names else stored[0]
     return ast.copy_location(ast.Assign([target], value), node)
@@ -1205,8 +1267,8 @@ def _arguments(names: Iterable[str], defaults: Sequence[ast.expr] = ()) -> ast.a
     return ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [*defaults])
 
 
-def _without_defaults(given: ast.arguments) -> ast.arguments:
-    """The same parameters, neither annotated nor with what they mean where nothing is passed."""
+def _strip_parameters(given: ast.arguments) -> ast.arguments:
+    """Return the parameters without annotations and defaults."""
 
     def plain(parameters: Iterable[ast.arg]) -> list[ast.arg]:
         return [ast.arg(x.arg) for x in parameters]
@@ -1222,36 +1284,36 @@ def _lambda(names: Iterable[str], body: ast.expr) -> ast.Lambda:
     return ast.Lambda(_arguments(names), body)
 
 
-def _elif(node: ast.If) -> ast.If | None:
-    """The `if` that is all of the other branch of one."""
+def _find_elif(node: ast.If) -> ast.If | None:
+    """Return the `if` that is the whole `else` branch; None if there is none."""
     return node.orelse[0] if len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If) else None
 
 
-def _within(nodes: Iterable[ast.AST], kind: type[ast.AST]) -> Iterator[ast.AST]:
-    """Nodes of a kind, those of inner functions apart."""
+def _iterate_within(nodes: Iterable[ast.AST], kind: type[ast.AST]) -> Iterator[ast.AST]:
+    """Yield the nodes of a kind, except in inner functions."""
     for node in nodes:
         if isinstance(node, kind):
             yield node
         children = ast.iter_child_nodes(node)
-        yield from _within((x for x in children if not isinstance(x, INNER)), kind)
+        yield from _iterate_within((x for x in children if not isinstance(x, INNER)), kind)
 
 
-def _occurrences(nodes: Iterable[ast.AST]) -> Counter[str]:
-    """The names in nodes, and how often they have each; those that a function, a lambda or a comprehension in it has for itself,
-    as its parameters or targets, apart.
+def _count_occurrences(nodes: Iterable[ast.AST]) -> Counter[str]:
+    """Count the names in nodes, except the parameters and targets that inner functions, lambdas and comprehensions define for
+    themselves.
     """
     found = Counter[str]()
     for node in nodes:
         if isinstance(node, ast.Name):
             found[node.id] += 1
             continue
-        inside = _occurrences(ast.iter_child_nodes(node))
+        inside = _count_occurrences(ast.iter_child_nodes(node))
         own: Sequence[str] = ()
         match node:
             case ast.FunctionDef(args=args) | ast.Lambda(args=args):
                 own = [x.arg for x in (*args.args, *args.kwonlyargs)]
             case ast.ListComp(generators=[loop, *_]) | ast.GeneratorExp(generators=[loop, *_]):
-                own = _flat(loop.target)
+                own = _target_names(loop.target)
         for name in own:
             del inside[name]
         if isinstance(node, ast.FunctionDef):
@@ -1260,25 +1322,29 @@ def _occurrences(nodes: Iterable[ast.AST]) -> Counter[str]:
     return found
 
 
-def _jumps(nodes: Iterable[ast.AST], kind: type[ast.AST]) -> Iterator[ast.AST]:
-    """The `continue`s or `break`s of the loop that statements are in."""
+def _iterate_jumps(nodes: Iterable[ast.AST], kind: type[ast.AST]) -> Iterator[ast.AST]:
+    """Yield the `continue`s or `break`s of the loop that statements are in."""
     for node in nodes:
         if isinstance(node, kind):
             yield node
         children = ast.iter_child_nodes(node)
-        yield from _jumps((x for x in children if not isinstance(x, (*INNER, *_LOOPS))), kind)
+        yield from _iterate_jumps(
+            (x for x in children if not isinstance(x, (*INNER, *_LOOPS))), kind
+        )
 
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 def has_return(node: ast.AST) -> bool:
-    """Whether a function may end in a statement, by `return` or by `raise`."""
-    return any(next(_within([node], kind), None) is not None for kind in (ast.Return, ast.Raise))
+    """Whether a statement contains a `return` or `raise` of its function."""
+    return any(
+        next(_iterate_within([node], kind), None) is not None for kind in (ast.Return, ast.Raise)
+    )
 
 
 def returns(body: Sequence[ast.stmt]) -> bool:
-    """Whether a block's end is a `return` or a `raise`, on every way to it."""
+    """Whether a block ends by `return` or `raise` on every path."""
     last = body[-1]
     if isinstance(last, ast.If):
         return bool(last.orelse) and returns(last.body) and returns(last.orelse)
@@ -1286,7 +1352,7 @@ def returns(body: Sequence[ast.stmt]) -> bool:
 
 
 def self_added(node: ast.AST) -> tuple[str, str] | None:
-    """The name and the sign of `s = s + e`, where e does not read s."""
+    """Return the name and the sign of `s = s + e`, where e does not read s; None for another statement."""
     match node:
         case ast.Assign(
             targets=[ast.Name(id=name)],
@@ -1297,6 +1363,7 @@ def self_added(node: ast.AST) -> tuple[str, str] | None:
 
 
 def _read_names(node: ast.AST) -> set[str]:
+    """Return the names in a node."""
     return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
 
@@ -1305,8 +1372,10 @@ _ADDED_UP = ast.Add | ast.Sub | ast.Mult | ast.Div
 METHODS = ("append", "fill", "extend", "reverse", "sort")
 
 
-def _changed_by(e: ast.expr) -> tuple[str, ast.Name] | None:
-    """How a call changes what it is given, and y: `y.append(e)`, `y.fill(e)`, `np.fill_diagonal(y, e)`, `np.add.at(y, k, e)`."""
+def _find_change(e: ast.expr) -> tuple[str, ast.Name] | None:
+    """Return how a call changes an array in place, and the array: `y.append(e)`, `y.fill(e)`, `np.fill_diagonal(y, e)`,
+    `np.add.at(y, k, e)`; else None.
+    """
     match e:
         case ast.Call(
             func=ast.Attribute(value=ast.Name() as target, attr=how), args=[_], keywords=[]
@@ -1341,36 +1410,38 @@ class Limit:
     ends: bool
 
 
-def _limits(node: ast.While) -> Iterator[Limit]:
-    """The comparisons of which each alone ends a loop: `while p and k < n:`, `if p or k >= n: break`."""
-    for part in _parts(node.test, ast.And):
+def _iterate_limits(node: ast.While) -> Iterator[Limit]:
+    """Yield the comparisons each of which alone ends a loop: `while p and k < n:`, `if p or k >= n: break`."""
+    for part in _iterate_parts(node.test, ast.And):
         if isinstance(part, ast.Compare):
             yield Limit(part, False)
-    for statement in _always_run(node.body):
+    for statement in _unconditional_statements(node.body):
         if isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Break):
-            for part in _parts(statement.test, ast.Or):
+            for part in _iterate_parts(statement.test, ast.Or):
                 if isinstance(part, ast.Compare):
                     yield Limit(part, True)
 
 
-def _always_run(body: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
-    """The statements of a loop's body that run in every iteration that no `break` ends: those before a `continue`."""
-    jumping = (k for k, s in enumerate(body) if next(_jumps([s], ast.Continue), None))
+def _unconditional_statements(body: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
+    """Return the statements of a loop's body that run in every iteration without `break`: those before a `continue`."""
+    jumping = (k for k, s in enumerate(body) if next(_iterate_jumps([s], ast.Continue), None))
     return body[: next(jumping, len(body))]
 
 
-def _parts(e: ast.expr, operator: type[ast.boolop]) -> Iterator[ast.expr]:
-    """The parts of `p and q and …`, or of `p or q or …`."""
+def _iterate_parts(e: ast.expr, operator: type[ast.boolop]) -> Iterator[ast.expr]:
+    """Yield the parts of `p and q and …`, or of `p or q or …`."""
     if isinstance(e, ast.BoolOp) and isinstance(e.op, operator):
         for part in e.values:
-            yield from _parts(part, operator)
+            yield from _iterate_parts(part, operator)
     else:
         yield e
 
 
-def _counted(node: ast.While) -> Callable[[Limit], tuple[str, bool, int] | None]:
-    """Of a limit the name that the loop's body counts up by one each time, and that is compared with what the body does not
-    change: the name, whether it stands on the left, and 1 where the limit itself is reached, else 0.
+def _make_counter_finder(node: ast.While) -> Callable[[Limit], tuple[str, bool, int] | None]:
+    """Return a function that finds the counter of a limit: a name that the body increments by one, compared with something the
+    body does not change.
+
+    It returns the name, whether it is on the left, and 1 if the limit itself is reached, else 0; None if there is no counter.
     """
 
     def found(limit: Limit) -> tuple[str, bool, int] | None:
@@ -1394,7 +1465,7 @@ def _counted(node: ast.While) -> Callable[[Limit], tuple[str, bool, int] | None]
 
 def _counts_up(name: str, body: Sequence[ast.stmt]) -> bool:
     """Whether statements add 1 to a name, once, and change it nowhere else."""
-    changing = [s for s in _always_run(body) if name in changed_names([s])]
+    changing = [s for s in _unconditional_statements(body) if name in changed_names([s])]
     elsewhere = [s for s in body if name in changed_names([s])]
     if len(changing) != 1 or len(elsewhere) != 1:
         return False
@@ -1410,7 +1481,7 @@ def _counts_up(name: str, body: Sequence[ast.stmt]) -> bool:
 
 
 def changed_names(nodes: Iterable[ast.AST]) -> dict[str, bool]:
-    """The names that statements change, and whether they assign them anew."""
+    """Return the names that statements change, each with whether a statement assigns it rather than adds to it."""
     found: dict[str, bool] = {}
 
     def add(name: str, plain: bool) -> None:
@@ -1424,17 +1495,17 @@ def changed_names(nodes: Iterable[ast.AST]) -> dict[str, bool]:
             case ast.Lambda() | ast.ListComp() | ast.GeneratorExp():
                 return
             case ast.Assign(targets=targets):
-                for leaf in (leaf for target in targets for leaf in _leaves(target)):
+                for leaf in (leaf for target in targets for leaf in _iterate_targets(target)):
                     plain = not isinstance(leaf, ast.Subscript) and self_added(node) is None
-                    for name in _flat(leaf):
+                    for name in _target_names(leaf):
                         add(name, plain)
             case ast.AnnAssign(target=ast.Name(id=name)):
                 add(name, True)
             case ast.AugAssign(target=target, op=op):
-                root = _root(target)
+                root = _root_array(target)
                 if isinstance(root, ast.Name):
                     add(root.id, root is target and not isinstance(op, _ADDED_UP))
-            case ast.Expr(value=value) if change := _changed_by(value):
+            case ast.Expr(value=value) if change := _find_change(value):
                 add(change[1].id, False)
         for child in ast.iter_child_nodes(node):
             see(child)
@@ -1444,8 +1515,8 @@ def changed_names(nodes: Iterable[ast.AST]) -> dict[str, bool]:
     return found
 
 
-def _chain(node: ast.expr) -> Iterator[ast.BinOp]:
-    """The operations of `a + b - c + …`, or of `a * b * c * …`, the last first."""
+def _iterate_chain(node: ast.expr) -> Iterator[ast.BinOp]:
+    """Yield the operations of `a + b - c + …`, or of `a * b * c * …`, the last first."""
     operator = node.op if isinstance(node, ast.BinOp) else None
     kinds = next((k for k in _CHAINS if isinstance(operator, k)), ())
     while isinstance(node, ast.BinOp) and isinstance(node.op, kinds):

@@ -39,8 +39,8 @@ from ..reference.evaluate import Environment, Holds
 
 
 def declared(name: str, annotation: Any) -> ParameterType | None:
-    """The type that an annotation gives: `Float[Array, "n m"]`, `Bool[…]`, `Int[…]`, `float`,
-    `int`; None where it says nothing.
+    """Return the type that an annotation declares: `Float[Array, "n m"]`, `Bool[…]`, `Int[…]`, `float`, `int`; None without
+    annotation.
 
     jaxtyping itself need not be installed: its annotations are also read as strings.
     """
@@ -50,10 +50,10 @@ def declared(name: str, annotation: Any) -> ParameterType | None:
         return Integer()
     if annotation in (float, "float"):
         return REAL
-    kind, dims = _jaxtyping(annotation)
+    kind, dims = _parse_jaxtyping(annotation)
     if dims is None:
         return None
-    sizes = tuple(_dimension(name, text) for text in dims.split())
+    sizes = tuple(_parse_dimension(name, text) for text in dims.split())
     if kind.startswith("Bool"):
         return Relation(sizes)
     if kind.startswith(("Int", "UInt")):
@@ -61,7 +61,8 @@ def declared(name: str, annotation: Any) -> ParameterType | None:
     return array(sizes)
 
 
-def _jaxtyping(annotation: Any) -> tuple[str, str | None]:
+def _parse_jaxtyping(annotation: Any) -> tuple[str, str | None]:
+    """Return the kind and the dimensions of a jaxtyping annotation, an object or a string; ("", None) for others."""
     if isinstance(annotation, str):
         if (
             annotation[:1] in "'\""
@@ -73,8 +74,8 @@ def _jaxtyping(annotation: Any) -> tuple[str, str | None]:
     return getattr(annotation, "__name__", ""), dims if isinstance(dims, str) else None
 
 
-def _dimension(name: str, text: str) -> Affine:
-    """One size of a jaxtyping annotation: a name, a number, or a sum of them."""
+def _parse_dimension(name: str, text: str) -> Affine:
+    """Parse one size of a jaxtyping annotation: a name, a number, or a sum of them."""
     total = Affine.of(0)
     if not re.fullmatch(r"-?\w+([+-]\w+)*", text):
         raise TensorError(
@@ -87,8 +88,8 @@ def _dimension(name: str, text: str) -> Affine:
 
 
 def observed(name: str, value: Any) -> tuple[ParameterType, Layout]:
-    """The type of an argument, its sizes named after it: `A_0`, `A_1`. Raises TensorError for
-    what is no tensor.
+    """Return an argument's type, with sizes named after it, `A_0`, `A_1`, and its layout. Raises TensorError if it is no
+    tensor.
     """
     if isinstance(value, tuple):
         if not value:
@@ -105,7 +106,7 @@ def observed(name: str, value: Any) -> tuple[ParameterType, Layout]:
             value, Laid
         ) else layouts
     if isinstance(value, set | frozenset):
-        return TupleSet(_arity(name, value)), None
+        return TupleSet(_find_arity(name, value)), None
     if isinstance(value, int) and not isinstance(value, bool):
         return Integer(), None
     kind, shape = _kind_and_shape(name, value)
@@ -126,27 +127,27 @@ def is_abstract(value: Any) -> bool:
 
 
 def may_count_from_the_end(value: Any) -> bool:
-    """Whether a value is an array of integers of which one is negative, or which are not known yet."""
+    """Whether a value is an array of integers some of which are, or may be, negative."""
     if getattr(getattr(value, "dtype", None), "kind", "") != "i" or value.ndim == 0:
         return False
     return is_abstract(value) or (value.size > 0 and int(value.min()) < 0)
 
 
 def static(name: str) -> str:
-    """How JAX passes an integer as what it is."""
+    """Return the advice to pass an integer to `jax.jit` as a static argument."""
     return f'tell JAX that it is known: `jax.jit(f.jax, static_argnames="{name}")`'
 
 
 def unknown_integer(arguments: Mapping[str, Any]) -> str | None:
-    """A parameter that is an integer, of which JAX says nothing more."""
+    """Return the name of a parameter whose argument is an integer that JAX traces; None if there is none."""
     for name, value in arguments.items():
         if is_abstract(value) and not value.shape and value.dtype.kind in "iu":
             return name
     return None
 
 
-def _arity(name: str, tuples: Collection[Any]) -> int:
-    """The length of index tuples; as sets may have millions, in no time of Python's own for each."""
+def _find_arity(name: str, tuples: Collection[Any]) -> int:
+    """Return the length of index tuples. Sets may have millions, so no Python code runs for each."""
     kinds = {*map(type, tuples)}
     arities = {*map(len, tuples)} if all(issubclass(kind, tuple) for kind in kinds) else {0}
     if len(arities) > 1 or 0 in arities:
@@ -160,13 +161,11 @@ def _arity(name: str, tuples: Collection[Any]) -> int:
 
 
 def words(parameters: Sequence[Parameter]) -> dict[str, str]:
-    """What a user writes for a size that is named after an argument: `len(x)` for `x_0`, `x.shape[1]`
-    for `x_1`.
-    """
+    """Return what a user writes for each size that is named after an argument: `len(x)` for `x_0`, `x.shape[1]` for `x_1`."""
     found: dict[str, str] = {}
 
     def walk(name: str, written: str, type_: ParameterType, layout: Layout) -> None:
-        for axis, size in enumerate(_dims(type_)):
+        for axis, size in enumerate(_dimensions(type_)):
             if size.name == f"{name}_{axis}":
                 found[size.name] = f"{written}.shape[{axis}]" if axis else f"len({written})"
         if layout is None:
@@ -177,15 +176,15 @@ def words(parameters: Sequence[Parameter]) -> dict[str, str]:
             parts.append(rest.first)
             rest = rest.second
         for k, (part, inner) in enumerate(zip((*parts, rest), layout, strict=True)):
-            walk(f"{name}_{k}", written + _member(layout, k), part, inner)
+            walk(f"{name}_{k}", written + _member_suffix(layout, k), part, inner)
 
     for name, type_, layout in parameters:
         walk(name, name, type_, layout)
     return found
 
 
-def _member(layout: tuple[Layout, ...], k: int) -> str:
-    """How the k-th part of a tuple is written."""
+def _member_suffix(layout: tuple[Layout, ...], k: int) -> str:
+    """Return how the k-th part of a tuple is accessed: `[0]`, `['w']`, `.w`."""
     if not isinstance(layout, Laid) or not layout.form.names:
         return f"[{k}]"
     name = layout.form.names[k]
@@ -193,7 +192,7 @@ def _member(layout: tuple[Layout, ...], k: int) -> str:
 
 
 def has_no_counterpart(dtype: Any) -> bool:
-    """Whether a type of NumPy's numbers is wider than any of JAX's: `np.longdouble`."""
+    """Whether a NumPy type of numbers is wider than any of JAX's: `np.longdouble`."""
     try:
         found = np.dtype(dtype)
     except (TypeError, ValueError):
@@ -204,7 +203,9 @@ def has_no_counterpart(dtype: Any) -> bool:
 
 
 def _kind_and_shape(name: str, value: Any) -> tuple[str, tuple[int, ...]]:
-    """The kind of number (b, i, u, f or O for exact ones) and the shape of an argument."""
+    """Return the kind of number (b, i, u, f, or O for exact ones) and the shape of an argument. Raises TensorError for other
+    objects.
+    """
     is_own = isinstance(value, np.ndarray) and type(value) is not np.ndarray
     if is_own and isinstance(value, np.ma.MaskedArray):  # NumPy loads `np.ma` when it is named.
         raise TensorError(
@@ -238,9 +239,7 @@ def _kind_and_shape(name: str, value: Any) -> tuple[str, tuple[int, ...]]:
 
 
 def adapt(name: str, declared_: ParameterType, value: Any) -> ParameterType:
-    """The declared type, where the argument has that kind and rank; TensorError where it has
-    not.
-    """
+    """Return the declared type with what the argument adds to it; raise TensorError if the argument has another kind or rank."""
     found, _ = observed(name, value)
     if isinstance(declared_, Integer):
         if not isinstance(found, Integer):
@@ -253,15 +252,13 @@ def adapt(name: str, declared_: ParameterType, value: Any) -> ParameterType:
     if isinstance(declared_, Array) and isinstance(found, IndexArray):
         found = array(found.dims)
     same_kind = type(found) is type(declared_)
-    if not same_kind or _rank(found) != _rank(declared_):
-        raise TensorError(f"`{name}` is declared {declared_}, but is {_shown(found)}")
+    if not same_kind or _rank_of(found) != _rank_of(declared_):
+        raise TensorError(f"`{name}` is declared {declared_}, but is {_describe_type(found)}")
     return declared_
 
 
 def matches(name: str, type_: ParameterType, value: Any) -> None:
-    """Raise TensorError unless an argument has the kind, rank and number of parts that the type
-    says.
-    """
+    """Raise TensorError unless an argument has the kind, rank and number of parts of a type."""
     if isinstance(type_, Product):
         if not isinstance(unwrap_single(value), tuple):
             raise TensorError(f"`{name}` is a tuple of type {type_}, not {type(value).__name__}")
@@ -271,8 +268,8 @@ def matches(name: str, type_: ParameterType, value: Any) -> None:
         adapt(name, type_, unwrap_single(value))
 
 
-def _dims(type_: ParameterType) -> tuple[Affine, ...]:
-    """The sizes of an array of any kind; none for what is no array."""
+def _dimensions(type_: ParameterType) -> tuple[Affine, ...]:
+    """Return the sizes of an array of any kind; () for other types."""
     match type_:
         case Relation(dims) | IndexArray(dims):
             return dims
@@ -281,12 +278,14 @@ def _dims(type_: ParameterType) -> tuple[Affine, ...]:
     return ()
 
 
-def _rank(type_: ParameterType) -> int:
-    return len(_dims(type_))
+def _rank_of(type_: ParameterType) -> int:
+    """Return the number of axes of a type."""
+    return len(_dimensions(type_))
 
 
-def _shown(type_: ParameterType) -> str:
-    rank = _rank(type_)
+def _describe_type(type_: ParameterType) -> str:
+    """Return a type in words, for errors."""
+    rank = _rank_of(type_)
     noun = {Relation: "booleans", IndexArray: "integers"}.get(type(type_), "numbers")
     if isinstance(type_, TupleSet):
         return "a set of index tuples"
@@ -296,16 +295,14 @@ def _shown(type_: ParameterType) -> str:
 
 
 def sizes_of(parameters: Sequence[Parameter], arguments: Mapping[str, Any]) -> dict[str, int]:
-    """The sizes that the arguments give to the names in the parameters' types. Raises
-    TensorError where they disagree.
-    """
+    """Return the sizes that the arguments give to the names in the parameters' types. Raises TensorError if they disagree."""
     found: dict[str, tuple[int, str]] = {}
     pending: list[tuple[str, int, Affine, int]] = []
     for name, type_, _ in parameters:
         if isinstance(type_, Integer):
             found[reserve_generated_names(name)] = int(arguments[name]), f"`{name}`"
         else:
-            pending += [(name, *axis) for axis in _axes(type_, arguments[name])]
+            pending += [(name, *axis) for axis in _iterate_axes(type_, arguments[name])]
     for name, _, size, entries in pending:
         if size.name is not None:
             found.setdefault(size.name, (entries, f"`{name}`"))
@@ -325,20 +322,18 @@ def sizes_of(parameters: Sequence[Parameter], arguments: Mapping[str, Any]) -> d
     return sizes
 
 
-def _axes(type_: ParameterType, value: Any) -> list[tuple[int, Affine, int]]:
-    """`(axis, declared size, number of entries)` of an argument's axes, those of a tuple's parts
-    one after the other.
-    """
+def _iterate_axes(type_: ParameterType, value: Any) -> list[tuple[int, Affine, int]]:
+    """Return `(axis, declared size, number of entries)` for an argument's axes; for a tuple, of its parts in order."""
     if isinstance(type_, Product):
         first, rest = split_tuple(value)
-        return _axes(type_.first, first) + _axes(type_.second, rest)
-    dims, value = _dims(type_), unwrap_single(value)
+        return _iterate_axes(type_.first, first) + _iterate_axes(type_.second, rest)
+    dims, value = _dimensions(type_), unwrap_single(value)
     shape = np.shape(value) if dims else ()
     return [(axis, *pair) for axis, pair in enumerate(zip(dims, shape, strict=True))]
 
 
 def plain(type_: Type, value: Any) -> Any:
-    """An argument as the evaluator takes it: nested lists of numbers, nested pairs for a tuple."""
+    """Return an argument as the evaluator takes it: nested lists of numbers, nested pairs for a tuple."""
     if isinstance(type_, Product):
         first, rest = split_tuple(value)
         return plain(type_.first, first), plain(type_.second, rest)
@@ -349,23 +344,24 @@ def plain(type_: Type, value: Any) -> Any:
 
 
 def relation(type_: Relation | IndexArray | TupleSet, value: Any) -> Holds:
-    """A relation's data as a test of an index tuple."""
+    """Return a relation's data as a test of an index tuple."""
     if isinstance(type_, TupleSet):
         return lambda point: point in value
     data = np.asarray(value)
     if isinstance(type_, Relation):
-        return lambda point: _inside(point, data.shape) and bool(data[point])
-    return lambda point: _inside(point[:-1], data.shape) and int(data[point[:-1]]) == point[-1]
+        return lambda point: _is_inside(point, data.shape) and bool(data[point])
+    return lambda point: _is_inside(point[:-1], data.shape) and int(data[point[:-1]]) == point[-1]
 
 
-def _inside(point: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+def _is_inside(point: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether a point is within a shape."""
     return all(0 <= k < n for k, n in zip(point, shape, strict=True))
 
 
 def environment(
     parameters: Sequence[Parameter], arguments: Mapping[str, Any], sizes: Mapping[str, int]
 ) -> Environment:
-    """What the evaluator needs of the arguments of a call."""
+    """Return what the evaluator needs of a call's arguments."""
     values, relations = {}, {}
     for x, type_, _ in parameters:
         match type_:

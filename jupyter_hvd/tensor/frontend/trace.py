@@ -50,7 +50,7 @@ _PYTHONS = (AttributeError, NameError, LookupError, ArithmeticError)
 
 
 def stand_in(tracer: Tracer, name: str, type_: ParameterType, layout: Layout, given: Any) -> Any:
-    """What a parameter of this type is called with; one that is no tensor with what is `given` for it."""
+    """Return what a parameter of this type is called with while tracing. `given` is the value of one that is no tensor."""
     match type_:
         case Static():
             return tracer.from_outside(Reference(None, name), given)
@@ -86,23 +86,23 @@ def trace(
     """
     while True:
         try:
-            return tensors(parameters), _traced(name, rewritten, parameters, set(), context)
+            return tensors(parameters), _trace_once(name, rewritten, parameters, set(), context)
         except ArrayMet as met:  # whose sizes are numbers, which the caller's can meet
-            *parameters, found = _with_array(parameters, met, context)
+            *parameters, found = _add_outside_array(parameters, met, context)
             axes = enumerate(met.shape)
             sizes = {f"{found.name}_{axis}": Affine.of(n) for axis, n in axes}
             parameters.append(found._replace(type=at_sizes(found.type, sizes)))
 
 
 def tensors(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
-    """The parameters that are tensors."""
+    """Return the parameters that are tensors."""
     return tuple(p for p in parameters if not isinstance(p.type, Static))
 
 
-def _with_array(
+def _add_outside_array(
     parameters: Sequence[Parameter], met: ArrayMet, context: Context
 ) -> list[Parameter]:
-    """The parameters, and an array from outside that the program reads."""
+    """Return the parameters with an array from outside that the program reads as a further one."""
     context.outside[met.reference] = met.parameter.name
     return [*parameters, met.parameter]
 
@@ -116,12 +116,12 @@ class Undecided:
 
     @staticmethod
     def of(parameters: tuple[Parameter, ...], name: str) -> Undecided:
-        """What a size must be known as a number for."""
+        """Return the question for the number that a size is."""
         return Undecided(parameters, SizesMet(Affine.of(name), None, True, None))
 
     def decided(self, sizes: Mapping[str, int] | None) -> tuple[Parameter, ...]:
-        """The parameters' types at such sizes: two sizes are one, or a size is a number. Raises
-        TensorError where the sizes do not go together.
+        """Return the parameters' types at a call's sizes: two sizes become one, or a size becomes a number. Raises TensorError
+        if the sizes do not agree.
         """
         left, right, place = self.met.left, self.met.right, self.met.place
         spelt = words(self.parameters)
@@ -137,29 +137,31 @@ class Undecided:
             raise TensorError(what, f"give both one name, or call the function once: {one}", place)
         if right is None:
             name, _ = left.terms[0]
-            return self._put(name, Affine.of(sizes[name]))
+            return self._substitute_size(name, Affine.of(sizes[name]))
         m, n = left.evaluate(sizes), right.evaluate(sizes)
         if m == n:
-            return self._at(left, right, sizes)
+            return self._equate(left, right, sizes)
         if m == 1 and not self.met.exact:
-            return self._at(left, Affine.of(1), sizes)
+            return self._equate(left, Affine.of(1), sizes)
         if n == 1 and not self.met.exact:
-            return self._at(right, Affine.of(1), sizes)
+            return self._equate(right, Affine.of(1), sizes)
         raise TensorError(
             f"sizes {one} = {m} and {other} = {n} do not go together",
             "they must be equal, or one of them 1",
             place,
         )
 
-    def _at(self, left: Affine, right: Affine, sizes: Mapping[str, int]) -> tuple[Parameter, ...]:
-        """The parameters where `left = right`."""
+    def _equate(
+        self, left: Affine, right: Affine, sizes: Mapping[str, int]
+    ) -> tuple[Parameter, ...]:
+        """Return the parameters under the condition `left = right`."""
         difference = _in_lowest_terms(right - left)
-        integers = _integers(self.parameters)
+        integers = _integer_sizes(self.parameters)
         for name, k in sorted(difference.terms, key=lambda term: not _is_nameless(term[0])):
             if abs(k) == 1 and name not in integers:
-                return self._put(name, difference * -k + Affine.of(name))
+                return self._substitute_size(name, difference * -k + Affine.of(name))
         for name in difference.names & integers:
-            return self._put(name, Affine.of(sizes[name]))
+            return self._substitute_size(name, Affine.of(sizes[name]))
         spelt = words(self.parameters)
         one, other = left.rename_names(spelt), right.rename_names(spelt)
         message = f"{one} and {other} must be equal here, but nothing can be put for either"
@@ -167,8 +169,9 @@ class Undecided:
             message, "pass sizes by the arrays that have them: `len(x)`", self.met.place
         )
 
-    def _put(self, name: str, value: Affine) -> tuple[Parameter, ...]:
-        if name in _integers(self.parameters):
+    def _substitute_size(self, name: str, value: Affine) -> tuple[Parameter, ...]:
+        """Return the parameters with a size replaced; an integer parameter gets its value."""
+        if name in _integer_sizes(self.parameters):
             return tuple(
                 p._replace(type=Integer(value.constant))
                 if reserve_generated_names(p.name) == name
@@ -179,13 +182,13 @@ class Undecided:
 
 
 def _in_lowest_terms(a: Affine) -> Affine:
-    """An affine expression that is 0 where this one is."""
+    """Divide an affine expression by the greatest common divisor of its coefficients."""
     k = max(1, math.gcd(a.constant, *(c for _, c in a.terms)))
     return Affine(tuple((x, c // k) for x, c in a.terms), a.constant // k)
 
 
-def _integers(parameters: Sequence[Parameter]) -> set[str]:
-    """The sizes that are parameters themselves."""
+def _integer_sizes(parameters: Sequence[Parameter]) -> set[str]:
+    """Return the sizes that are integer parameters themselves."""
     return {reserve_generated_names(p.name) for p in parameters if isinstance(p.type, Integer)}
 
 
@@ -197,14 +200,14 @@ def _is_nameless(size: str) -> bool:
 def trace_named(
     name: str, rewritten: Rewritten, parameters: Sequence[Parameter], context: Context
 ) -> tuple[tuple[Parameter, ...], Traced] | Undecided:
-    """As `trace`, with sizes named as the program names them: after `n = len(x)`, x has n entries."""
-    nameless = set(_sizes(parameters) - _integers(parameters))
+    """Trace as `trace` does, but name sizes as the program does: after `n = len(x)`, x has n entries."""
+    nameless = set(_size_names(parameters) - _integer_sizes(parameters))
     while True:
         try:
-            return tuple(parameters), _traced(name, rewritten, parameters, nameless, context)
+            return tuple(parameters), _trace_once(name, rewritten, parameters, nameless, context)
         except ArrayMet as found_array:
-            parameters = _with_array(parameters, found_array, context)
-            nameless |= _sizes([found_array.parameter])
+            parameters = _add_outside_array(parameters, found_array, context)
+            nameless |= _size_names([found_array.parameter])
         except SizesMet as met:
             return Undecided(tuple(parameters), met)
         except TensorError as error:
@@ -220,22 +223,24 @@ def trace_named(
             parameters = [p._replace(type=at_sizes(p.type, named)) for p in parameters]
 
 
-def _sizes(parameters: Sequence[Parameter]) -> frozenset[str]:
+def _size_names(parameters: Sequence[Parameter]) -> frozenset[str]:
+    """Return the names of all sizes in the parameters' types."""
     return frozenset[str]().union(*(size_names(p.type) for p in parameters))
 
 
 @deep_recursion()
-def _traced(
+def _trace_once(
     name: str,
     rewritten: Rewritten,
     parameters: Sequence[Parameter],
     nameless: set[str],
     context: Context,
 ) -> Traced:
+    """Run the rewritten function on stand-ins once, and return the traced function."""
     tracer = Tracer()
-    tracer.reserved = _sizes(parameters) | {p.name for p in parameters}
+    tracer.reserved = _size_names(parameters) | {p.name for p in parameters}
     tracer.nameless = nameless
-    tracer.integers = _integers(parameters)
+    tracer.integers = _integer_sizes(parameters)
     tracer.spelt = words(parameters)
     tracer.used |= tracer.reserved
     names = {name: reference for reference, name in context.outside.items()}
@@ -271,17 +276,17 @@ def _traced(
         raise as_tensor_error(name, error, place) from error
     finally:
         tracer.argument_values = {}  # a tracer is in a cycle: it would keep arrays until they are collected
-    return _finished(tracer, parameters, names, term, layout)
+    return _make_traced(tracer, parameters, names, term, layout)
 
 
-def _finished(
+def _make_traced(
     tracer: Tracer,
     parameters: Sequence[Parameter],
     names: Mapping[str, Reference],
     term: Term,
     layout: Layout,
 ) -> Traced:
-    """What a tracer has found out about a function that gives a term."""
+    """Return the traced function from what a tracer collected."""
     body = lets(tracer.scopes[0].bindings, term)
     own = tensors(parameters)
     function = Lambda("arg", tuple((x, t) for x, t, _ in own), body)

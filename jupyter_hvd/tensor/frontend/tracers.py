@@ -87,6 +87,7 @@ class Data:
 
     @property
     def dims(self) -> tuple[Affine, ...]:
+        """The sizes of the part's own axes."""
         if isinstance(self.type, TupleSet):
             raise self.tracer.error("a set of tuples has no shape", "test `(i, j) in R`")
         return self.type.dims if self.own is None else self.own
@@ -97,33 +98,38 @@ class Data:
         places: Callable[[Sequence[Affine]], Sequence[Affine]],
         step: OnHost | None = None,
     ) -> Data:
-        """A part of these sizes: `places` gives the indices here of indices there, and `step` makes it before a call."""
+        """Return a part with these sizes.
+
+        Args:
+            places: maps indices of the part to indices here.
+            step: makes the part before a call, if it can be.
+        """
         here = self.places
         steps = None if step is None or self.steps is None else (*self.steps, step)
         return replace(self, own=tuple(dims), places=lambda at: here(places(at)), steps=steps)
 
     def moved(self, offset: Affine) -> Data:
-        """An array of integers, each so much more: `src + 1`."""
+        """Return the array with an offset added to each integer: `src + 1`."""
         known = offset.is_constant and self.steps is not None
         steps = (*(self.steps or ()), OnHost("add", (offset.constant,))) if known else None
         return replace(self, offset=self.offset + offset, steps=steps)
 
     def replaced(self, name: str) -> Data:
-        """The same part of another array of integers, as large as the whole of this one."""
+        """Return the same part of another array of integers of the same size."""
         return replace(self, name=name, own=self.dims, offset=NO_OFFSET, steps=None)
 
     def entry(self, at: Sequence[Affine]) -> Index:
-        """The entry of an array of integers at these indices."""
+        """Return the entry of an array of integers at these indices."""
         return self.tracer.looked_up(self.name, self.places(at), self.offset)
 
     @property
     def transposed(self) -> Data:
-        """With its axes in reverse."""
+        """The array with its axes reversed."""
         return self.part(self.dims[::-1], lambda at: tuple(at[::-1]), OnHost("transpose"))
 
     @property
     def array(self) -> Value:
-        """It, as what a program computes with."""
+        """The array as a value that a program computes with."""
         numbers = "int" if isinstance(self.type, IndexArray) else "bool"
         return Value(self.tracer, None, data=self).of_nature(Nature(numbers=numbers))
 
@@ -156,6 +162,7 @@ class Value:
 
     @property
     def unchecked(self) -> Term:
+        """The term, without checking whether it may be read here."""
         if self.data is not None:
             return self.tracer.as_numbers(self.data).unchecked
         assert self.backing is not None
@@ -163,22 +170,24 @@ class Value:
 
     @property
     def variable(self) -> str:
-        """The name of the variable that it is; none of data and of what is computed."""
+        """The name of the variable that the value is; '' for data and computed values."""
         return self.backing.name if isinstance(self.backing, Var) else ""
 
     @property
     def type(self) -> Type:
+        """The type of the value's term."""
         if self.data is None:
             return self.unchecked.type
         return REAL if isinstance(self.data.type, TupleSet) else array(self.data.dims)
 
     def of_nature(self, nature: Nature) -> Value:
-        """This value, with what is known of it."""
+        """Set what Python and NumPy know of this value, and return it."""
         self.nature = nature
         return self
 
     @property
     def shape(self) -> tuple[Index, ...]:
+        """The sizes as stand-ins."""
         return tuple(Index(self.tracer, n) for n in dimensions(self.type))
 
     def __iter__(self) -> Iterator[Any]:
@@ -217,8 +226,9 @@ class Pairs:
 
 
 class Selected:
-    """A stand-in for the entries of an array that a condition on data chooses, `x[x > 0]`: the array, with
-    whatever it has elsewhere, and the condition, which is as long as its first axes.
+    """A stand-in for the entries of an array that a condition on data chooses, `x[x > 0]`.
+
+    It has the full array, with arbitrary entries where the condition does not hold, and the condition, over the first axes.
     """
 
     def __init__(self, tracer: Tracing, array: Value, mask: Value, written: Term) -> None:
@@ -306,7 +316,7 @@ class Index:
 
 
 def affine_of(value: Any) -> Affine | None:
-    """The affine expression that an integer is everywhere; None for anything else."""
+    """Return the affine expression that an integer always equals; None for other values."""
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return Affine.of(int(value))
     cases = value.cases if isinstance(value, Index) else None
@@ -319,12 +329,12 @@ def several_cases(value: Any) -> TypeGuard[Index]:
 
 
 def sought_of(value: Any) -> NonAffineInteger | None:
-    """What is known of an integer that is affine nowhere; None for anything else."""
+    """Return what is known of an integer that is not affine; None for other values."""
     return value.sought if isinstance(value, Index) else None
 
 
 def data_of(value: Any) -> Value | None:
-    """The number of an integer that is computed from data; None for anything else."""
+    """Return the number of an integer that is computed from data; None for other values."""
     sought = sought_of(value)
     return None if sought is None else sought.data
 
@@ -356,7 +366,7 @@ class UnreadableValue:
 
 
 def tuples_of(value: Any) -> Data | None:
-    """The set of tuples that a value is; None for anything else."""
+    """Return the set of tuples that a value is; None for other values."""
     data = value.data if isinstance(value, Value) else None
     return data if data is not None and isinstance(data.type, TupleSet) else None
 
@@ -375,7 +385,7 @@ def lists_of(value: Any) -> int:
 
 
 def numbers_of(value: Any) -> str:
-    """What type NumPy's numbers of a value have: `bool`, `int`, or nothing where they are floats."""
+    """Return the NumPy type of a value's numbers: `bool`, `int`, or '' for floats."""
     if isinstance(value, Condition | bool):
         return "bool"
     if isinstance(value, int | Index):
@@ -384,7 +394,7 @@ def numbers_of(value: Any) -> str:
 
 
 def as_truth(value: Any) -> Any:
-    """A condition as NumPy has it: its numbers are of type `bool`."""
+    """Mark a condition's numbers as NumPy's `bool`, and return it."""
     return value.of_nature(Nature(numbers="bool")) if isinstance(value, Value) else value
 
 
@@ -400,7 +410,7 @@ def describe(type_: Type, words: Mapping[str, str]) -> str:
 
 
 def kind(value: Any) -> str:
-    """What a value is, in words."""
+    """Return in words what a value is, for errors."""
     match value:
         case Value(data=Data(name=name)):
             return f"`{name}`"

@@ -31,7 +31,7 @@ class Space:
     below: dict[str, int] = field(default_factory=dict)  # what entries are below, where it is known
 
     def index(self, a: Affine) -> Aligned:
-        """An affine expression as an array of 32-bit integers over the axes that it has."""
+        """Return an affine expression as an array of int32 over those axes on which it depends."""
         names = set(a.names) - self.entries.keys()
         names = names.union(*(self.entries[n][1] for n in a.names if n in self.entries))
         axes = tuple(n for n in self.extents if n in names)
@@ -47,7 +47,7 @@ class Space:
         return jnp.broadcast_to(total, tuple(self.extents[n] for n in axes)), axes
 
     def is_within(self, a: Affine, extent: int) -> bool:
-        """Whether an affine expression is known to lie in `range(extent)`."""
+        """Return whether an affine expression is known to lie in `range(extent)`, so that no bounds check is needed."""
         known = {**self.extents, **self.below}
         if not a.names <= known.keys():
             return False
@@ -55,11 +55,14 @@ class Space:
         return low >= 0 and high < extent
 
     def shape(self, axes: Sequence[str]) -> tuple[int, ...]:
+        """Return the extents of some axes."""
         return tuple(self.extents[n] for n in axes)
 
 
 def align(value: Aligned, axes: Sequence[str]) -> Any:
-    """The array with its axes where `axes` has them, and an axis of length 1 for every other."""
+    """Return an array transposed to the order of `axes`, with length 1 along every axis that it does not have; then arrays
+    broadcast.
+    """
     array, has = value
     order = [has.index(n) for n in axes if n in has]
     if order != sorted(order):
@@ -71,26 +74,31 @@ def align(value: Aligned, axes: Sequence[str]) -> Any:
 
 
 def read(array: Any, indices: Sequence[Affine], space: Space, ordered: bool = True) -> Aligned:
-    """`array[indices]` at every point of a space, zero where an index lies outside.
+    """Return `array[indices]` at every point of a space, zero where an index lies outside.
 
-    `indices` has one expression for each dimension of the array, over the space's axes and entries.
-    The result has those of the space's axes that occur in them, with their extents: in the order
-    of the space if `ordered`, else as they lie in memory.
+    Args:
+        indices: one expression for each dimension of the array, over the space's axes and entries.
+
+    Returns:
+        The array and its axes: those of the space that occur in `indices`, in the order of the space if `ordered`, else as
+            they lie in memory.
     """
-    array, indices = _from_starts(array, indices, space)
+    array, indices = _slice_at_starts(array, indices, space)
     if any(a.names & space.entries.keys() for a in indices):
-        array, axes = _looked_up(array, indices, space)
+        array, axes = _read_with_lookups(array, indices, space)
     else:
-        array, axes = _affine(array, list(indices), space)
+        array, axes = _read_affine(array, list(indices), space)
     order = tuple(n for n in space.extents if n in axes)
     return (align((array, axes), order), order) if ordered else (array, axes)
 
 
-def _from_starts(
+def _slice_at_starts(
     array: Any, indices: Sequence[Affine], space: Space
 ) -> tuple[Any, Sequence[Affine]]:
-    """The part of an array that is read at axes and numbers which are the same at every point, and of which a bound is known; and
-    the indices in it. There are zeros where it reaches beyond the array.
+    """Cut out the part that is read where an index starts at data, as `x[s + i]`; return it and the indices in it.
+
+    Only where the start is the same at every point and has a known bound. There are zeros where the part reaches beyond the
+    array.
     """
     found = list(indices)
     for d, a in enumerate(indices):
@@ -115,8 +123,11 @@ def _from_starts(
 # Affine indices
 
 
-def _affine(array: Any, indices: Sequence[Affine], space: Space) -> Aligned:
-    """Dimensions that share an axis are flattened into one first: a diagonal is a strided slice."""
+def _read_affine(array: Any, indices: Sequence[Affine], space: Space) -> Aligned:
+    """Read an array at affine indices by slicing, without gathers; return it and its axes.
+
+    Dimensions that share an axis are flattened into one first: a diagonal is a strided slice.
+    """
     groups = sharing_axes(indices)
     dims = [d for group in groups for d in group]
     if dims != sorted(dims):
@@ -124,23 +135,28 @@ def _affine(array: Any, indices: Sequence[Affine], space: Space) -> Aligned:
     axes: list[str] = []
     place = 0
     for group in groups:
-        address, array = _flattened(array, place, [indices[d] for d in group], space)
+        address, array = _flatten_dimensions(array, place, [indices[d] for d in group], space)
         if address is None:
-            return _gathered(array, [indices[d] for d in dims], space, axes, place)
-        array, found = _strided(array, place, address.constant, _terms(address, space))
+            return _gather_rest(array, [indices[d] for d in dims], space, axes, place)
+        array, found = _read_strided(
+            array, place, address.constant, _terms_with_extents(address, space)
+        )
         axes += found
         place += len(found)
     return array, tuple(axes)
 
 
-def _terms(address: Affine, space: Space) -> list[tuple[str, int, int]]:
+def _terms_with_extents(address: Affine, space: Space) -> list[tuple[str, int, int]]:
+    """Return each term of an address as (axis, coefficient, extent of the axis)."""
     return [(name, k, space.extents[name]) for name, k in address.terms]
 
 
-def _flattened(
+def _flatten_dimensions(
     array: Any, place: int, indices: Sequence[Affine], space: Space
 ) -> tuple[Affine | None, Any]:
-    """Some dimensions as one, and the address in it; None where that takes too much padding."""
+    """Flatten some dimensions into one; return the address in it and the array. The address is None if that takes too much
+    padding.
+    """
     if len(indices) == 1:
         return indices[0], array
     padding, shape = [(0, 0, 0)] * array.ndim, []
@@ -164,31 +180,33 @@ def _flattened(
     return address, array.reshape(*array.shape[:place], prod(shape), *after_)
 
 
-def _strided(
+def _read_strided(
     array: Any, place: int, base: int, terms: list[tuple[str, int, int]]
 ) -> tuple[Any, list[str]]:
-    """`array[…, base + Σ k·i, …]` along one dimension, for `terms` (i, k, extent)."""
+    """Return `array[…, base + Σ k·i, …]` along one dimension, for `terms` (i, k, extent), and the axes in the order of the
+    result.
+    """
     for position, (name, k, extent) in enumerate(terms):
         if k < 0:  # Read from the other end, then turn round.
             terms = [*terms]
             terms[position] = (name, -k, extent)
-            array, axes = _strided(array, place, base + k * (extent - 1), terms)
+            array, axes = _read_strided(array, place, base + k * (extent - 1), terms)
             return jnp.flip(array, place + axes.index(name)), axes
     if not terms:
-        return jnp.squeeze(cut(array, place, base, base + 1), place), []
+        return jnp.squeeze(slice_with_zeros(array, place, base, base + 1), place), []
     terms = sorted(terms, key=lambda term: -term[1])
     (name, k, extent), rest = terms[0], terms[1:]
     if not rest:
-        array = cut(array, place, base, base + k * (extent - 1) + 1)
+        array = slice_with_zeros(array, place, base, base + k * (extent - 1) + 1)
         return (array if k == 1 else lax.slice_in_dim(array, 0, None, k, place)), [name]
     if sum(j * (n - 1) for _, j, n in rest) < k:
-        array = cut(array, place, base, base + k * extent)
+        array = slice_with_zeros(array, place, base, base + k * extent)
         array = array.reshape(*array.shape[:place], extent, k, *array.shape[place + 1 :])
-        array, axes = _strided(array, place + 1, 0, rest)
+        array, axes = _read_strided(array, place + 1, 0, rest)
         return array, [name, *axes]
     # A window: XLA fuses a gather into what reads it, and copies stacked slices.
     space = Space({i: n for i, _, n in terms})
-    window = Affine.of(base) + _combined(terms)
+    window = Affine.of(base) + _add_terms(terms)
     index, over = space.index(window)
     n = array.shape[place]
     taken = jnp.take(array, index, place, mode="clip")
@@ -200,15 +218,16 @@ def _strided(
     return jnp.where(inside, taken, jnp.zeros((), array.dtype)), list(over)
 
 
-def _combined(terms: Sequence[tuple[str, int, int]]) -> Affine:
+def _add_terms(terms: Sequence[tuple[str, int, int]]) -> Affine:
+    """Return the address `Σ k·i` of terms (i, k, extent)."""
     total = Affine.of(0)
     for name, k, _ in terms:
         total = total + Affine.of(name) * k
     return total
 
 
-def cut(array: Any, place: int, start: int, stop: int) -> Any:
-    """`array[…, start:stop, …]` with zeros where that reaches beyond the array."""
+def slice_with_zeros(array: Any, place: int, start: int, stop: int) -> Any:
+    """Return `array[…, start:stop, …]` along dimension `place`, with zeros where that reaches beyond the array."""
     n = array.shape[place]
     if (start, stop) == (0, n):
         return array
@@ -223,13 +242,13 @@ def cut(array: Any, place: int, start: int, stop: int) -> Any:
     return lax.pad(inner, jnp.zeros((), array.dtype), padding)
 
 
-def _gathered(
+def _gather_rest(
     array: Any, indices: Sequence[Affine], space: Space, axes: list[str], place: int
 ) -> Aligned:
-    """The dimensions from `place` on at computed indices; those before it are read already."""
+    """Gather along the dimensions from `place` on, at computed indices; those before it have been read already."""
     done = len(axes)
     left = indices[len(indices) - (array.ndim - place) :]
-    array, more = _by_index(jnp.moveaxis(array, range(done), range(-done, 0)), left, space)
+    array, more = _gather_leading(jnp.moveaxis(array, range(done), range(-done, 0)), left, space)
     array = jnp.moveaxis(array, range(-done, 0), range(done)) if done else array
     return array, (*axes, *more)
 
@@ -237,8 +256,8 @@ def _gathered(
 # Indices that data give
 
 
-def _looked_up(array: Any, indices: Sequence[Affine], space: Space) -> Aligned:
-    """Dimensions read at affine indices of their own axes first, the rest by gathering."""
+def _read_with_lookups(array: Any, indices: Sequence[Affine], space: Space) -> Aligned:
+    """Read an array at indices of which some come from data: affine ones by slicing first, the rest by a gather."""
     axes_of = [set(space.index(a)[1]) for a in indices]
     by_data = [bool(a.names & space.entries.keys()) for a in indices]
     together = set().union(*(axes_of[d] for d, data in enumerate(by_data) if data))
@@ -250,19 +269,19 @@ def _looked_up(array: Any, indices: Sequence[Affine], space: Space) -> Aligned:
         together = grown
     apart = [d for d in range(len(indices)) if d not in joined]
     array = jnp.transpose(array, (*joined, *apart))
-    array, more = _by_index(array, [indices[d] for d in joined], space)
+    array, more = _gather_leading(array, [indices[d] for d in joined], space)
     if not apart:
         return array, more
     # The gathered axes stay whole while the other dimensions are read.
     whole = {f"·{n}": n for n in more}
     inner = Space({**dict(zip(whole, array.shape, strict=False)), **space.extents})
     places = [*map(Affine.of, whole), *(indices[d] for d in apart)]
-    array, axes = _affine(array, places, inner)
+    array, axes = _read_affine(array, places, inner)
     return array, tuple(whole.get(n, n) for n in axes)
 
 
-def _by_index(array: Any, indices: Sequence[Affine], space: Space) -> Aligned:
-    """The leading dimensions at computed indices, the others whole behind them."""
+def _gather_leading(array: Any, indices: Sequence[Affine], space: Space) -> Aligned:
+    """Gather along the leading dimensions at computed indices, and keep the others whole behind them."""
     values = [space.index(a) for a in indices]
     axes = tuple(n for n in space.extents if any(n in has for _, has in values))
     rest = array.shape[len(indices) :]

@@ -16,31 +16,35 @@ from ..language.types import Integer, Product, TupleSet
 
 
 def as_array(type_: Any, value: Any) -> Any:
-    """An argument of the given type: a set of tuples as 32-bit rows in order, `()` for an integer, a
-    tuple of arrays for a tuple.
+    """Return an argument of a type as JAX takes it: a set of tuples as sorted int32 rows, an integer as `()`, a tuple as a
+    tuple of arrays.
     """
     return conversion_to(type_)(value)
 
 
 def conversion_to(type_: Any) -> Callable[[Any], Any]:
-    """What makes arguments of a type arrays, as `as_array` does."""
+    """Return the function that makes arguments of a type arrays, as `as_array` does."""
     if isinstance(type_, Integer):
-        return _without_value
+        return _discard_value
     if isinstance(type_, TupleSet):
         return partial(_as_rows, type_.arity)
     return _as_arrays
 
 
-def _without_value(_value: Any) -> tuple[()]:
+def _discard_value(_value: Any) -> tuple[()]:
+    """Convert an integer: its value is part of the compiled program, so nothing is passed."""
     return ()
 
 
 def _as_rows(arity: int, value: Any) -> Any:
+    """Return a set of tuples as an int32 array with one sorted row for each."""
     return sort_tuples(value, arity).astype(np.int32)
 
 
 def _as_arrays(value: Any) -> Any:
-    """An argument that is no set and no integer: a tuple of one part is that part."""
+    """Return an argument that is neither a set nor an integer as an array, or as a tuple of arrays; a tuple of one part is
+    that part.
+    """
     if _IMMUTABLE.get(type(value)):
         return value
     if isinstance(value, tuple):
@@ -56,28 +60,30 @@ def _as_arrays(value: Any) -> Any:
     return value
 
 
-def nested(type_: Any, value: Any) -> Any:
-    """A tuple as the nested pairs of its type."""
+def as_nested_pairs(type_: Any, value: Any) -> Any:
+    """Return a tuple as nested pairs, the form that the product type has."""
     if isinstance(type_, Product):
         first, rest = split_tuple(value)
-        return nested(type_.first, first), nested(type_.second, rest)
+        return as_nested_pairs(type_.first, first), as_nested_pairs(type_.second, rest)
     return value
 
 
-def leaves(value: Any) -> list[Any]:
-    """The arrays of a tuple, or the one array."""
+def flat_arrays(value: Any) -> list[Any]:
+    """Return the arrays in a tuple of tuples, or the one array, as a list."""
     return (
-        [leaf for part in value for leaf in leaves(part)] if isinstance(value, tuple) else [value]
+        [leaf for part in value for leaf in flat_arrays(part)]
+        if isinstance(value, tuple)
+        else [value]
     )
 
 
-def kind_of(value: Any) -> Any:
-    """What `floating_type` depends on."""
+def dtype_and_weakness(value: Any) -> Any:
+    """Return the dtype of a number or an array, and whether it is weakly typed: what `floating_type` depends on."""
     return getattr(value, "dtype", type(value)), getattr(value, "weak_type", False)
 
 
 def floating_type(reals: Sequence[Any]) -> np.dtype[Any]:
-    """The floating type of real arguments together."""
+    """Return the floating dtype in which a call with these real arguments is computed."""
     together = jnp.result_type(*reals) if reals else jnp.result_type(float)
     chosen: np.dtype[Any] = np.dtype(
         together if jnp.issubdtype(together, jnp.floating) else jnp.result_type(float)
@@ -85,22 +91,23 @@ def floating_type(reals: Sequence[Any]) -> np.dtype[Any]:
     return chosen
 
 
-def lasting(arguments: Sequence[Any]) -> tuple[Hashable, tuple[int, ...]]:
-    """What the checks of a call and its kernel depend on, as far as that stays: the types of arrays
-    of floats; and the positions of JAX's arrays of integers and booleans and of sets, which count by identity. No one can change
-    them, but for sets that are not frozen: of these the caller compares what they hold. None instead where an argument may change
-    otherwise.
+def cache_key(arguments: Sequence[Any]) -> tuple[Hashable, tuple[int, ...]]:
+    """Return a key by which the checks and the kernel of a call can be reused, and the positions that count by identity.
+
+    Floating arrays count by shape and dtype. Immutable integer and boolean arrays and sets count by identity; of sets that are
+    not frozen the caller compares the contents. Returns (None, ()) if an argument may change otherwise.
     """
     found = []
     for value in arguments:
-        if (what := _lasting(value)) is None:
+        if (what := _argument_key(value)) is None:
             return None, ()
         found.append(what)
     relations = tuple([k for k, what in enumerate(found) if type(what) is int])
     return (jax.config.jax_enable_x64, *found), relations
 
 
-def _lasting(value: Any) -> Hashable:
+def _argument_key(value: Any) -> Hashable:
+    """Return the part of the key for one argument: a tuple by type, an `id` by identity, or None if it may change."""
     kind = type(value)
     if _IMMUTABLE.get(kind):
         aval = value.aval  # whose attributes take a quarter of the array's time
@@ -109,7 +116,7 @@ def _lasting(value: Any) -> Hashable:
     if kind is tuple or kind is Laid:
         found = [value.form if kind is Laid else None]
         for part in value:
-            what = _lasting(part)
+            what = _argument_key(part)
             if what is None or type(what) is int:
                 return None
             found.append(what)
@@ -125,7 +132,7 @@ def _lasting(value: Any) -> Hashable:
         return id(value)
     if kind not in _IMMUTABLE:
         _IMMUTABLE[kind] = isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
-        return _lasting(value) if _IMMUTABLE[kind] else None
+        return _argument_key(value) if _IMMUTABLE[kind] else None
     return None
 
 

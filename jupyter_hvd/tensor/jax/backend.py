@@ -24,9 +24,9 @@ from ..ssa.program import Program, Recurrence
 from . import device_shards
 from .arguments import conversion_to
 from .kernel import Kernel, with_joins
-from .memory import within_memory
+from .memory import check_memory
 from .precision import is_double, is_traced, keeping_float64
-from .tuning import Tuning, measured, tune
+from .tuning import Tuning, choose_measured, tune
 
 if TYPE_CHECKING:
     from ..instance import Instance
@@ -38,21 +38,19 @@ def kernel(
     constants: Iterable[tuple[str, float]] = (),
     program: Program | None = None,
 ) -> Kernel:
-    """The instance at the given sizes, not yet jitted, for arguments some of which are constants; its `program`, the one that is
-    computed by default.
-    """
+    """Return the kernel of an instance at given sizes, not yet jitted; `program` replaces the one that is computed by default."""
     kinds = [(x, t) for x, t, _ in instance.parameters]
     return Kernel(program or instance.computed, kinds, sizes, instance.primal, dict(constants))
 
 
-def planned(made: Kernel, arguments: Sequence[Any]) -> Plan:
-    """How a kernel computes these arguments."""
+def plan_call(made: Kernel, arguments: Sequence[Any]) -> Plan:
+    """Return the plan by which a kernel computes these arguments."""
     with keeping_float64(is_double(made.kinds, arguments)):
         return made.plan(made.operands(arguments))
 
 
-def tuned(made: Kernel, arguments: Sequence[Any], *options: Any) -> Tuning:
-    """The kernels for these arguments, timed; later calls are computed by the fastest."""
+def tune_call(made: Kernel, arguments: Sequence[Any], *options: Any) -> Tuning:
+    """Time the kernels for these arguments, and return the times; later calls are computed by the fastest."""
     with keeping_float64(is_double(made.kinds, arguments)):
         return tune(made, made.operands(arguments), *options)
 
@@ -74,8 +72,10 @@ class Ready:
     double: bool
 
     def kept(self) -> Callable[..., Any]:
-        """The same for many calls, in as little time as can be: the compiled function itself where it takes arguments as they
-        are, that of converted arguments where no relation is known, else this with what it knows of relations on the device.
+        """Return the fastest callable for many calls with such arguments.
+
+        That is the compiled function itself if it takes arguments as they are, that function of converted arguments if there
+        are no relations, else this object with its tables on the device.
         """
         if self.double or self.rows or self.joins:
             return self.with_tables_on_device()
@@ -85,7 +85,7 @@ class Ready:
         return lambda *arguments: run(*[f(x) for f, x in zip(converted, arguments, strict=True)])
 
     def with_tables_on_device(self) -> Ready:
-        """The same, what it knows of relations on the device."""
+        """Return a copy whose tables of relations and joins lie on the device."""
         with jax.ensure_compile_time_eval():
             rows, joins = jax.tree_util.tree_map(jnp.asarray, (self.rows, {**self.joins}))
         return replace(self, rows=rows, joins=joins)
@@ -94,18 +94,18 @@ class Ready:
         return self.on(arguments if self.as_given else self.operands(arguments))
 
     def operands(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
-        """Arguments with the relations that it was made for, as `Kernel.operands` gives them."""
+        """Return arguments as `Kernel.operands` gives them, with the relations that this was made for."""
         return with_joins(self.made.arrays(arguments, self.rows), self.joins)
 
     def on_device(self, value: Any) -> Any:
-        """A copy of NumPy's array on the device, as this takes it; anything else as it is."""
+        """Return a NumPy array as an array on the device; anything else as it is."""
         if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiub":
             return value
         with keeping_float64(self.double), jax.ensure_compile_time_eval():
             return jnp.array(value)
 
     def on(self, arrays: Sequence[Any]) -> Any:
-        """The result for arguments as `Kernel.operands` gives them."""
+        """Return the result for arguments as `Kernel.operands` gives them."""
         if not self.double:  # entering no context takes a microsecond too
             return self.run(*arrays)
         with keeping_float64(True):
@@ -113,8 +113,9 @@ class Ready:
 
 
 def fresh_view(array: Any) -> Any:
-    """An array of NumPy as JAX has not seen it: after `jax.grad(f)(x)` without 64-bit types JAX 0.10 takes the very object `x`
-    for its float32, with them too.
+    """Return a new view of a NumPy array, as JAX must not see the same object twice.
+
+    After `jax.grad(f)(x)` without 64-bit types JAX 0.10 takes the very object `x` for its float32, with 64-bit types too.
     """
     return array.view() if type(array) is np.ndarray else array
 
@@ -124,42 +125,47 @@ Prepare = Callable[
 ]  # it, and the arrays to run it on
 
 
-def compiled(
+def compile_instance(
     instance: Instance, sizes: Mapping[str, int], constants: Iterable[tuple[str, float]]
 ) -> Prepare:
-    """Jitted functions of the instance's parameters, for arguments. Each is
-    planned before JAX traces it; calls raise TensorError where there is not the memory for it.
+    """Return a function that makes jitted functions of the instance's parameters for given arguments.
+
+    Each is planned before JAX traces it. Calls raise TensorError if there is not the memory for it.
     """
-    computed = _compiled(kernel(instance, sizes, constants))
+    computed = _compile_kernel(kernel(instance, sizes, constants))
     if instance.differentiable is instance.ssa:
         return computed
     made: list[Prepare] = []
 
     def prepare(arguments: Sequence[Any]) -> tuple[Ready, tuple[Any, ...]]:
+        """Return the jitted function for these arguments, and the operands to call it with."""
         if not is_traced(arguments):
             return computed(arguments)
         if not made:  # JAX may differentiate it: with what says how
-            made.append(_compiled(kernel(instance, sizes, constants, instance.differentiable)))
+            made.append(
+                _compile_kernel(kernel(instance, sizes, constants, instance.differentiable))
+            )
         return made[0](arguments)
 
     return prepare
 
 
-def _compiled(made: Kernel) -> Prepare:
+def _compile_kernel(made: Kernel) -> Prepare:
+    """Return the function that makes jitted functions of one kernel; see `compile_instance`."""
 
     def jitted(plan: Plan, _arrays: Sequence[Any]) -> Callable[..., Any]:
-        return within_memory(plan, made.jit_plan(plan))
+        return check_memory(plan, made.jit_plan(plan))
 
-    return _prepared(made, made.operands, jitted, measured)
+    return _cache_by_plan(made, made.operands, jitted, choose_measured)
 
 
-def _prepared(
+def _cache_by_plan(
     made: Kernel,
     operands: Callable[[Sequence[Any]], tuple[Any, ...]],
     jitted: Callable[[Plan, Sequence[Any]], Callable[..., Any]],
     chosen: Callable[[Kernel, Sequence[Any]], Choices],
 ) -> Prepare:
-    """`jitted`, once for each number of tuples and type of numbers."""
+    """Return a function that calls `jitted` once for each number of tuples, dtype and choice, and keeps what it returns."""
     found: dict[tuple[Counts, np.dtype[Any], Choices], tuple[Plan, Callable[..., Any]]] = {}
 
     def prepare(arguments: Sequence[Any]) -> tuple[Ready, tuple[Any, ...]]:
@@ -177,9 +183,11 @@ def _prepared(
     return prepare
 
 
-def sharded(instance: Instance, sizes: Mapping[str, int], along: Along) -> Prepare:
-    """As `compiled`, the sums over some indices of the program divided among devices. Raises TensorError where one of them reads
-    no parameter, or there are not so many devices.
+def compile_sharded(instance: Instance, sizes: Mapping[str, int], along: Along) -> Prepare:
+    """Return what `compile_instance` does, with the sums over some indices of the program divided among devices.
+
+    Raises:
+        TensorError: one of the indices reads no parameter, or there are not so many devices.
     """
     if any(isinstance(s.rhs, Recurrence) for s in instance.ssa.statements):
         raise TensorError(
@@ -187,9 +195,9 @@ def sharded(instance: Instance, sizes: Mapping[str, int], along: Along) -> Prepa
             "divide the sums outside of it, or call the function without `.sharded`",
         )
     available = jax.devices()
-    counts = _devices(along, len(available))
+    counts = _count_devices(along, len(available))
     divisions = [
-        Division(_axes(instance, index), count)
+        Division(_axes_read_at(instance, index), count)
         for (index, _), count in zip(along, counts, strict=True)
     ]
     _require_apart(along, divisions)
@@ -199,19 +207,19 @@ def sharded(instance: Instance, sizes: Mapping[str, int], along: Along) -> Prepa
         several = [
             one
             for one in divisions
-            if any(n > 1 for n in device_shards.extents(plan, arrays, one.axes))
+            if any(n > 1 for n in device_shards.divided_extents(plan, arrays, one.axes))
         ]
         if not several:
             return cast("Callable[..., Any]", jax.jit(lambda *given: made.executed(plan, given)))
         used = available[: prod(one.devices for one in several)]
-        return cast("Callable[..., Any]", device_shards.sharded(plan, arrays, several, used))
+        return cast("Callable[..., Any]", device_shards.jit_sharded(plan, arrays, several, used))
 
     made = kernel(instance, sizes)
-    return _prepared(made, made.arrays, jitted, lambda *_: MODEL)
+    return _cache_by_plan(made, made.arrays, jitted, lambda *_: MODEL)
 
 
-def _axes(instance: Instance, index: str) -> tuple[Axis, ...]:
-    """The parameters' axes that are read at an index."""
+def _axes_read_at(instance: Instance, index: str) -> tuple[Axis, ...]:
+    """Return the parameters' axes that are read at an index, as those are divided; raise TensorError if there are none."""
     axes = divided_axes(instance.checked.function.body, instance.checked.called(index))
     if not axes:
         raise TensorError(
@@ -228,8 +236,8 @@ def _axes(instance: Instance, index: str) -> tuple[Axis, ...]:
     return axes
 
 
-def _devices(along: Along, available: int) -> list[int]:
-    """How many devices there are along each index; where that is not said, as many as are left."""
+def _count_devices(along: Along, available: int) -> list[int]:
+    """Return the number of devices along each index; the one index without a number gets as many as are left."""
     said = prod(count for _, count in along if count is not None)
     open_ = [index for index, count in along if count is None]
     if len(open_) > 1:

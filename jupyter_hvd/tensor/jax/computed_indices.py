@@ -22,16 +22,20 @@ from ..language.terms import (
     rebuild,
     strip_entries,
 )
-from ..lowering.computed_indices import index_array_of
+from ..lowering.computed_indices import index_array_name
 
 
-def as_indices(array: Any, below: int) -> Any:
-    """Whole numbers, as integers first: what is no number would be any index there."""
+def round_to_indices(array: Any, below: int) -> Any:
+    """Return floating-point whole numbers as int32 in `range(below)`; they become integers before they are clipped, as a NaN
+    would be any index.
+    """
     return jnp.clip(array.astype(jnp.int32), 0, below - 1)
 
 
-def with_index_arrays(e: Term, sizes: Mapping[str, int]) -> tuple[Term, dict[str, int]]:
-    """The program with `kept(picks(p[a], j), x)` as `[ρ(a, j)]·x`; and the variables p, with what their numbers are below."""
+def introduce_index_arrays(e: Term, sizes: Mapping[str, int]) -> tuple[Term, dict[str, int]]:
+    """Rewrite `kept(picks(p[a], j), x)` as `[ρ(a, j)]·x`; return the program, and the exclusive bound of the numbers in each
+    variable p.
+    """
     below: dict[str, int] = {}
 
     def rewritten(e: Term, extents: Mapping[str, Affine]) -> Term:
@@ -56,7 +60,7 @@ def with_index_arrays(e: Term, sizes: Mapping[str, int]) -> tuple[Term, dict[str
                     return None
                 n = extents[j.name].evaluate(sizes)
                 below[array.name] = min(n, below.get(array.name, n))
-                return Related(index_array_of(array.name), (*at, j))
+                return Related(index_array_name(array.name), (*at, j))
         return None
 
     return rewritten(e, {}), below

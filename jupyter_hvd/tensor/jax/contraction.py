@@ -30,93 +30,97 @@ from ..lowering.strategy import (
     Swept,
     Unrolled,
     choose_kernel,
+    choose_pairing,
     is_covered,
     mask_axes,
-    pair_axes,
-    without_numbers,
+    split_scalars,
 )
 from ..polyhedral.points import Aligned, Axes
-from .access import Space, align, cut, read
-from .masks import mask
-from .runtime import Values, entries, fusion_barrier, inside, turned
+from .access import Space, align, read, slice_with_zeros
+from .masks import make_mask
+from .runtime import Values, fusion_barrier, is_inside, look_up_entries, read_in_order
 
 SLICES = 16  # of a long window that are added at once
 WRITTEN_OUT = 16  # and of several short ones
 
 
 def contract(step: Contract, values: Values) -> Any:
-    """The array of a contraction."""
-    step, numbers = without_numbers(step)
-    result = _summed(step, values)
+    """Compute the array of a contraction, with the strategy that `lowering.strategy` chooses."""
+    step, numbers = split_scalars(step)
+    result = _run_strategy(step, values)
     for number in numbers:
         result = result * values.arrays[number.array]
-    return _scattered(step, result, values) if step.scatter_to else result
+    return _scatter_terms(step, result, values) if step.scatter_to else result
 
 
-def _summed(step: Contract, values: Values) -> Any:
-    """`⊞out. Σ sums. …`, before it is scattered."""
+def _run_strategy(step: Contract, values: Values) -> Any:
+    """Compute `⊞out. Σ sums. …`, before it is scattered."""
     match choose_kernel(step, values.device):
         case Pointwise():
-            return _pointwise(step, values)
+            return _multiply_pointwise(step, values)
         case Convolution() as convolution:
-            return _convolved(step, convolution, values)
+            return _convolve(step, convolution, values)
         case Swept() as sweep:
-            return _swept(step, sweep, values)
+            return _slide_slices(step, sweep, values)
         case Boxed(windows):
-            return _boxed(step, windows, values)
+            return _sum_boxes(step, windows, values)
         case Unrolled(axis, _):
-            return _unrolled(step, axis, values)
+            return _unroll_axis(step, axis, values)
         case Multiplied(_, _, masks, fuses):
-            space, operands = _operands(step, masks, values)
-            return _einsum(operands, step.axes, space, fuses)
+            space, operands = _masked_operands(step, masks, values)
+            return _sum_product(operands, step.axes, space, fuses)
         case Running() as running:
-            return _running(step, running, values)
+            return _sum_running(step, running, values)
         case Reduced(coupling, masks):
-            return _reduced(step, coupling, masks, values)
+            return _sum_masked_product(step, coupling, masks, values)
 
 
-def _pointwise(step: Contract, values: Values) -> Any:
-    space = _space(step, values)
-    if (quotient := _quotient(step, space, values)) is not None:
+def _multiply_pointwise(step: Contract, values: Values) -> Any:
+    """Compute a contraction without sums: factors multiplied entry by entry, zero where a mask is false."""
+    space = _space_of_step(step, values)
+    if (quotient := _divide(step, space, values)) is not None:
         return quotient
-    operands = [turned(r, space, values) for r in step.reads]
+    operands = [read_in_order(r, space, values) for r in step.reads]
     tests = conjuncts(step.mask) if step.mask != TRUE else ()
-    masks = [mask(q, space, values.relation) for q in tests]
-    return jnp.broadcast_to(_multiplied(operands, masks, step.axes), space.shape(step.axes))
+    masks = [make_mask(q, space, values.relation) for q in tests]
+    return jnp.broadcast_to(_multiply_aligned(operands, masks, step.axes), space.shape(step.axes))
 
 
-def _quotient(step: Contract, space: Space, values: Values) -> Any:
-    """`x·(1/y)` as `x / y`, which takes one kernel of XLA's, not two; None where it is something else."""
+def _divide(step: Contract, space: Space, values: Values) -> Any:
+    """Compute `x·(1/y)` as `x / y`, which takes one XLA kernel in place of two; None if the step is something else."""
     if step.mask != TRUE or len(step.reads) != 2:
         return None
     k = next((k for k, r in enumerate(step.reads) if r.array in values.inverted), None)
-    if k is None or not inside(step.reads[k], values.arrays[step.reads[k].array].shape, space):
+    if k is None or not is_inside(step.reads[k], values.arrays[step.reads[k].array].shape, space):
         return None
     read_ = step.reads[k]
-    below = turned(
+    below = read_in_order(
         read_, space, replace(values, arrays={read_.array: values.inverted[read_.array]})
     )
-    above = turned(step.reads[1 - k], space, values)
+    above = read_in_order(step.reads[1 - k], space, values)
     # A number with an axis of length 1 is turned into its reciprocal by XLA.
     divisor = align(below, step.axes) if below[1] else below[0]
     found = align(above, step.axes) / divisor
     return jnp.broadcast_to(found, space.shape(step.axes))
 
 
-def _reduced(step: Contract, coupling: Sequence[Predicate], masks: Masks, values: Values) -> Any:
-    space, operands = _operands(step, masks, values)
-    tests = [mask(q, space, values.relation) for q in coupling]
+def _sum_masked_product(
+    step: Contract, coupling: Sequence[Predicate], masks: Masks, values: Values
+) -> Any:
+    """Compute a contraction whose masks couple axes: the whole product is masked, then summed."""
+    space, operands = _masked_operands(step, masks, values)
+    tests = [make_mask(q, space, values.relation) for q in coupling]
     axes = tuple(space.extents)
-    whole = jnp.broadcast_to(_multiplied(operands, tests, axes), space.shape(axes))
+    whole = jnp.broadcast_to(_multiply_aligned(operands, tests, axes), space.shape(axes))
     return whole.sum(tuple(range(len(step.out), len(axes))))
 
 
-def _running(step: Contract, found: Running, values: Values) -> Any:
-    """`Σ s≤place` as running sums along s, read at `place`, times the rest."""
-    space, operands = _operands(step, found.masks, values)
+def _sum_running(step: Contract, found: Running, values: Values) -> Any:
+    """Compute `Σ s≤place` as running sums along s, read at `place`, times the rest."""
+    space, operands = _masked_operands(step, found.masks, values)
     inside = [operand for operand in operands if found.axis in operand[1]]
     axes = (found.axis, *found.kept)
-    terms = _einsum(inside, axes, Space({i: space.extents[i] for i in axes}))
+    terms = _sum_product(inside, axes, Space({i: space.extents[i] for i in axes}))
     sums = lax.cumsum(terms, 0, reverse=found.from_last)
     (o,) = found.place.names
     places = found.place.constant + found.place.coefficient(o) * np.arange(space.extents[o])
@@ -124,15 +128,15 @@ def _running(step: Contract, found: Running, values: Values) -> Any:
     # Before the first and behind the last there is nothing to sum, or all.
     none = jnp.zeros((1, *sums.shape[1:]), sums.dtype)
     sums = jnp.concatenate([sums, none] if found.from_last else [none, sums])
-    read_ = _at_steps(sums, np.clip(places if found.from_last else places + 1, 0, n))
+    read_ = _repeat_rows(sums, np.clip(places if found.from_last else places + 1, 0, n))
     others = [operand for operand in operands if found.axis not in operand[1]]
     gone = {i for _, has in inside for i in has} - {*found.kept}
     left = Space({i: n for i, n in space.extents.items() if i not in gone})
-    return _einsum([(read_, (o, *found.kept)), *others], step.axes, left)
+    return _sum_product([(read_, (o, *found.kept)), *others], step.axes, left)
 
 
-def _at_steps(array: Any, places: Any) -> Any:
-    """The rows of an array at places that go up or down by one or stay, which takes no gather."""
+def _repeat_rows(array: Any, places: Any) -> Any:
+    """Return the rows of an array at places that go up or down by one or stay, by slicing and padding in place of a gather."""
     turn = places[0] > places[-1]
     places = places[::-1] if turn else places
     low, high = int(places[0]), int(places[-1])
@@ -143,27 +147,29 @@ def _at_steps(array: Any, places: Any) -> Any:
     return jnp.flip(rows, 0) if turn else rows
 
 
-def _space(step: Contract, values: Values) -> Space:
+def _space_of_step(step: Contract, values: Values) -> Space:
+    """Return the axes of a step, with the entries of index arrays that it looks up."""
     space = Space(step.extents)
-    entries(step.lookups, space, values)
+    look_up_entries(step.lookups, space, values)
     return space
 
 
-def _operands(step: Contract, masks: Masks, values: Values) -> tuple[Space, list[Aligned]]:
-    """What is read, masked, and the relations that are matrices of zeros and ones."""
-    space = _space(step, values)
+def _masked_operands(step: Contract, masks: Masks, values: Values) -> tuple[Space, list[Aligned]]:
+    """Return the axes of a step and its factors: what it reads, masked, and relations as matrices of zeros and ones."""
+    space = _space_of_step(step, values)
     operands = [read(values.arrays[r.array], r.indices, space, False) for r in step.reads]
     for q, hosts in masks:
         for k in hosts:
-            operands[k] = _masked(operands[k], q, space, values)
+            operands[k] = _mask_operand(operands[k], q, space, values)
         if not hosts:
-            inside = mask(q, space, values.relation)
-            operands = [_covered(operand, inside) for operand in operands]
+            inside = make_mask(q, space, values.relation)
+            operands = [_mask_outside(operand, inside) for operand in operands]
             operands.append((inside[0].astype(values.dtype), inside[1]))
     return space, operands
 
 
-def _multiplied(operands: Sequence[Aligned], masks: Sequence[Aligned], axes: Axes) -> Any:
+def _multiply_aligned(operands: Sequence[Aligned], masks: Sequence[Aligned], axes: Axes) -> Any:
+    """Multiply factors broadcast to `axes`; the product is zero where a mask is false."""
     total: Any = align(operands[0], axes)
     for operand in operands[1:]:
         total = total * align(operand, axes)
@@ -175,16 +181,16 @@ def _multiplied(operands: Sequence[Aligned], masks: Sequence[Aligned], axes: Axe
     return jnp.where(inside, total, jnp.zeros((), total.dtype))
 
 
-def _masked(operand: Aligned, q: Predicate, space: Space, values: Values) -> Aligned:
-    """Zero where `q` is false; the mask is made as the array lies, so that equal ones are one."""
+def _mask_operand(operand: Aligned, q: Predicate, space: Space, values: Values) -> Aligned:
+    """Return a factor, zero where `q` is false. The mask is made in the array's own layout, so that equal masks are one."""
     array, axes = operand
     own = Space({i: space.extents[i] for i in axes}, space.entries)
-    inside = align(mask(q, own, values.relation), axes)
+    inside = align(make_mask(q, own, values.relation), axes)
     return jnp.where(inside, array, jnp.zeros((), array.dtype)), axes
 
 
-def _covered(operand: Aligned, m: Aligned) -> Aligned:
-    """Zero where the mask holds nowhere along its other axes, so that a NaN there is not multiplied."""
+def _mask_outside(operand: Aligned, m: Aligned) -> Aligned:
+    """Return a factor, zero where a mask is false along all its other axes, so that a NaN there is not multiplied."""
     inside, has = m
     shared = tuple(i for i in has if i in operand[1])
     if not shared:
@@ -194,7 +200,8 @@ def _covered(operand: Aligned, m: Aligned) -> Aligned:
     return jnp.where(align((some, shared), axes), array, jnp.zeros((), array.dtype)), axes
 
 
-def _einsum(operands: Sequence[Aligned], out: Axes, space: Space, fuses: bool = False) -> Any:
+def _sum_product(operands: Sequence[Aligned], out: Axes, space: Space, fuses: bool = False) -> Any:
+    """Sum a product of factors to the axes `out`, by matrix products where these serve, or fused if `fuses`."""
     scalars = [array for array, axes in operands if not axes]
     factors = [operand for operand in operands if operand[1]]
     used = {axis for _, axes in factors for axis in axes}
@@ -204,14 +211,16 @@ def _einsum(operands: Sequence[Aligned], out: Axes, space: Space, fuses: bool = 
         case []:
             total = scalars.pop()
         case [factor]:
-            total = align(_alone(factor, present), present)
+            total = align(_sum_factor(factor, present), present)
         case _ if fuses and len(factors) > 1 and is_covered([frozenset(f[1]) for f in factors]):
             axes = max((axes for _, axes in factors), key=len)
-            total = align(_alone((_multiplied(factors, [], axes), axes), present), present)
+            total = align(
+                _sum_factor((_multiply_aligned(factors, [], axes), axes), present), present
+            )
         case [left, right]:
-            total = _pair(left, right, present)
+            total = _multiply_pair(left, right, present)
         case _:
-            total = _several(factors, present)
+            total = _multiply_in_order(factors, present)
     for scalar in scalars:
         total = total * scalar
     if times != 1:
@@ -219,20 +228,21 @@ def _einsum(operands: Sequence[Aligned], out: Axes, space: Space, fuses: bool = 
     return jnp.broadcast_to(align((total, present), out), space.shape(out))
 
 
-def _pair(left: Aligned, right: Aligned, out: Axes) -> Any:
-    match pair_axes(frozenset(left[1]), frozenset(right[1]), frozenset(out)):
+def _multiply_pair(left: Aligned, right: Aligned, out: Axes) -> Any:
+    """Sum a product of two factors to the axes `out`, fused, apart or as a matrix product as `choose_pairing` says."""
+    match choose_pairing(frozenset(left[1]), frozenset(right[1]), frozenset(out)):
         case Pairing.FUSED:
             whole = left[0] * align(right, left[1])
-            return align(_alone((whole, left[1]), out), out)
+            return align(_sum_factor((whole, left[1]), out), out)
         case Pairing.APART:
-            return _multiplied([_alone(left, out), _alone(right, out)], [], out)
+            return _multiply_aligned([_sum_factor(left, out), _sum_factor(right, out)], [], out)
     if _summed_first(left, out) or _summed_first(right, out) is False:
         left, right = right, left  # so that XLA need not turn a matrix round
-    return _several((left, right), out)
+    return _multiply_in_order((left, right), out)
 
 
-def _several(factors: Sequence[Aligned], out: Axes) -> Any:
-    """Factors multiplied two at a time, in the order that costs least."""
+def _multiply_in_order(factors: Sequence[Aligned], out: Axes) -> Any:
+    """Sum a product of factors by `jnp.einsum`, two at a time in the cheapest order."""
     number = {axis: k for k, axis in enumerate(dict.fromkeys(a for _, has in factors for a in has))}
     operands: list[Any] = []
     for array, axes in factors:
@@ -241,14 +251,15 @@ def _several(factors: Sequence[Aligned], out: Axes) -> Any:
 
 
 def _summed_first(operand: Aligned, out: Axes) -> bool | None:
-    """Whether the axes that are summed lead, those that stay follow; None for a vector."""
+    """Return whether the summed axes of a matrix come before the kept ones; None for a vector."""
     axes = operand[1]
     if len(axes) < 2:
         return None
     return axes[0] not in out and axes[-1] in out
 
 
-def _alone(operand: Aligned, out: Axes) -> Aligned:
+def _sum_factor(operand: Aligned, out: Axes) -> Aligned:
+    """Return a factor summed along every axis that is not in `out`."""
     array, axes = operand
     gone = tuple(k for k, axis in enumerate(axes) if axis not in out)
     return (array.sum(gone) if gone else array), tuple(axis for axis in axes if axis in out)
@@ -257,21 +268,24 @@ def _alone(operand: Aligned, out: Axes) -> Aligned:
 # Windows
 
 
-def _convolved(step: Contract, found: Convolution, values: Values) -> Any:
-    segment, window, turn = _correlated(step, found, values)
+def _convolve(step: Contract, found: Convolution, values: Values) -> Any:
+    """Compute a sum over a sliding window by XLA's convolution."""
+    segment, window, turn = _correlation_operands(step, found, values)
     result = lax.conv_general_dilated(segment[None, None], window[None, None], (1,), "VALID")[0, 0]
     return jnp.flip(result) if turn else result
 
 
-def _swept(step: Contract, found: Swept, values: Values) -> Any:
-    segment, window, turn = _correlated(step, found, values)
+def _slide_slices(step: Contract, found: Swept, values: Values) -> Any:
+    """Compute a sum over a long sliding window as a loop that adds a few shifted slices at a time."""
+    segment, window, turn = _correlation_operands(step, found, values)
     ((w, _),) = step.out
     kept, summed = step.extents[w], window.shape[0]
     blocks = -(-summed // SLICES)
     beyond = blocks * SLICES - summed
     segment, window = (jnp.pad(x, (0, beyond)) for x in (segment, window))
 
-    def add(total: Any, block: tuple[Any, Any]) -> tuple[Any, None]:
+    def add_block(total: Any, block: tuple[Any, Any]) -> tuple[Any, None]:
+        """Add one block of the window to the total."""
         start, factors = block
         part = lax.dynamic_slice(segment, (start,), (kept + SLICES - 1,))
         for k in range(SLICES):
@@ -280,16 +294,14 @@ def _swept(step: Contract, found: Swept, values: Values) -> Any:
 
     starts = jnp.arange(blocks, dtype=jnp.int32) * SLICES
     zeros = jnp.zeros(kept, jnp.result_type(segment, window))
-    result, _ = lax.scan(add, zeros, (starts, window.reshape(blocks, SLICES)))
+    result, _ = lax.scan(add_block, zeros, (starts, window.reshape(blocks, SLICES)))
     return jnp.flip(result) if turn else result
 
 
-def _correlated(
+def _correlation_operands(
     step: Contract, found: Convolution | Swept, values: Values
 ) -> tuple[Any, Any, bool]:
-    """The long and the short operand of `⊞w. Σs. long[w+s]·short[s]`, and whether the result is to be
-    turned round.
-    """
+    """Return the long and the short operand of `⊞w. Σs. long[w+s]·short[s]`, and whether the result has to be reversed."""
     ((w, _),), ((s, _),) = step.out, step.sums
     (a,), (b,) = found.long.indices, found.short.indices
     low, high = a.value_range(step.extents)
@@ -301,8 +313,8 @@ def _correlated(
     return segment, window, turn
 
 
-def _boxed(step: Contract, windows: Sequence[tuple[int, str, int]], values: Values) -> Any:
-    """`Σs. X[w + k·s]` along one axis after the other, then what is left to sum."""
+def _sum_boxes(step: Contract, windows: Sequence[tuple[int, str, int]], values: Values) -> Any:
+    """Compute `Σs. X[w + k·s]`, sums over a box, along one axis after the other; then what is left to sum."""
     (read_,) = step.reads
     array, indices, extents = values.arrays[read_.array], [*read_.indices], dict(step.extents)
     for d, s, k in windows:
@@ -310,7 +322,7 @@ def _boxed(step: Contract, windows: Sequence[tuple[int, str, int]], values: Valu
         count = extents.pop(s)
         low, high = rest.value_range(extents)
         first, last = sorted((0, k * (count - 1)))
-        array = cut(array, d, low + first, high + last + 1)
+        array = slice_with_zeros(array, d, low + first, high + last + 1)
         window, apart = [1] * array.ndim, [1] * array.ndim
         window[d], apart[d] = count, abs(k)
         zero, once = np.zeros((), array.dtype), [1] * array.ndim
@@ -323,13 +335,18 @@ def _boxed(step: Contract, windows: Sequence[tuple[int, str, int]], values: Valu
         reads=(Access(read_.array, tuple(indices)),),
         sums=tuple([b for b in step.sums if b.name in extents]),
     )
-    return _summed(left, replace(values, arrays={**values.arrays, read_.array: array}, around={}))
+    return _run_strategy(
+        left, replace(values, arrays={**values.arrays, read_.array: array}, around={})
+    )
 
 
-def _unrolled(step: Contract, axis: str, values: Values) -> Any:
-    if axis not in step.axes and (swept := _window_by_window(step, axis, values)) is not None:
+def _unroll_axis(step: Contract, axis: str, values: Values) -> Any:
+    """Compute a contraction at each value of one axis separately, and stack or add up the results."""
+    if axis not in step.axes and (swept := _loop_over_window(step, axis, values)) is not None:
         return swept
-    parts = [_summed(_fixed(step, axis, value), values) for value in range(step.extents[axis])]
+    parts = [
+        _run_strategy(_fix_axis(step, axis, value), values) for value in range(step.extents[axis])
+    ]
     if axis in step.axes:
         return jnp.stack(parts, step.axes.index(axis))
     total = parts[0]
@@ -338,16 +355,18 @@ def _unrolled(step: Contract, axis: str, values: Values) -> Any:
     return fusion_barrier(total, values)  # else it may be computed again for each reader
 
 
-def _window_by_window(step: Contract, axis: str, values: Values) -> Any:
-    """A sum along a window of which the terms are sums along others, in a loop: written out they would be as many slices as the
-    windows have entries, for each of which XLA takes time. None where they are few, or their conditions need the axis.
+def _loop_over_window(step: Contract, axis: str, values: Values) -> Any:
+    """Compute a sum along a window, whose terms are sums along other axes, in a loop; None if the axis has few values or
+    conditions need it.
+
+    Written out they would be as many slices as the window has entries, and XLA takes time for each.
     """
     count, extents = step.extents[axis], dict(step.extents)
     del extents[axis]
     tested = {axis} & (
         mask_axes(step.mask, step.lookups) | names_of(a for x in step.lookups for a in x.subscripts)
     )
-    left = _fixed(step, axis, 0)
+    left = _fix_axis(step, axis, 0)
     inner = choose_kernel(left, values.device)
     if tested or not isinstance(inner, Unrolled) or count * inner.extent <= WRITTEN_OUT:
         return None
@@ -362,7 +381,7 @@ def _window_by_window(step: Contract, axis: str, values: Values) -> Any:
                 continue
             rest = a - Affine.of(axis) * k
             (low, high), (first, last) = rest.value_range(extents), sorted((0, k * (count - 1)))
-            array = cut(array, d, low + first, high + last + 1)
+            array = slice_with_zeros(array, d, low + first, high + last + 1)
             moved.append((name, d, k, -first, high - low + 1))
             indices.append(rest - low)
         arrays[name] = array
@@ -373,7 +392,7 @@ def _window_by_window(step: Contract, axis: str, values: Values) -> Any:
         here = dict(arrays)
         for name, d, k, first, size in moved:
             here[name] = lax.dynamic_slice_in_dim(here[name], first + k * value, size, d)
-        return total + _summed(
+        return total + _run_strategy(
             left, replace(values, arrays=here, around={}, under_shard_map=True)
         ), None
 
@@ -381,8 +400,8 @@ def _window_by_window(step: Contract, axis: str, values: Values) -> Any:
     return lax.scan(add_term, start, jnp.arange(count, dtype=jnp.int32))[0]
 
 
-def _fixed(step: Contract, axis: str, value: int) -> Contract:
-    """The contraction at one value of an axis, not scattered."""
+def _fix_axis(step: Contract, axis: str, value: int) -> Contract:
+    """Return the contraction at one value of an axis, not scattered."""
     return replace(
         step.rewritten(Rewriting.substituting({axis: Affine.of(value)})),
         out=tuple(b for b in step.out if b[0] != axis),
@@ -394,12 +413,14 @@ def _fixed(step: Contract, axis: str, value: int) -> Contract:
 # Terms that data send somewhere
 
 
-def _scattered(step: Contract, terms: Any, values: Values) -> Any:
-    """Add up terms with equal places."""
+def _scatter_terms(step: Contract, terms: Any, values: Values) -> Any:
+    """Add up terms at the places that `scatter_to` says, and return the array of those places."""
     space = Space({i: step.extents[i] for i in step.axes})
     if any(len(a.terms) == 2 and a.names <= space.extents.keys() for a, _ in step.scatter_to):
-        return _digits(terms, step)
-    entries(used_lookups(step.lookups, names_of(a for a, _ in step.scatter_to)), space, values)
+        return _interleave_axes(terms, step)
+    look_up_entries(
+        used_lookups(step.lookups, names_of(a for a, _ in step.scatter_to)), space, values
+    )
     indices = [space.index(a) for a, _ in step.scatter_to]
     extents = tuple(n for _, n in step.scatter_to)
     plain = [a.name if a.name in space.extents else None for a, _ in step.scatter_to]
@@ -417,7 +438,9 @@ def _scattered(step: Contract, terms: Any, values: Values) -> Any:
     if not sent:
         return jnp.transpose(flat.sum(0), [whole.index(k) for k in range(len(extents))])
     if not looked:
-        return _written(flat.sum(0) if axes else flat[0], {k: indices[k][0] for k in sent}, extents)
+        return _place_in_zeros(
+            flat.sum(0) if axes else flat[0], {k: indices[k][0] for k in sent}, extents
+        )
     columns = [jnp.broadcast_to(align(indices[k], axes), space.shape(axes)) for k in sent]
     address = jnp.stack([column.reshape(-1) for column in columns], 1)
     start = jnp.zeros((*(extents[k] for k in sent), *space.shape(rest)), terms.dtype)
@@ -432,8 +455,8 @@ def _scattered(step: Contract, terms: Any, values: Values) -> Any:
     return jnp.transpose(total, [order.index(k) for k in range(len(extents))])
 
 
-def _written(part: Any, places: Mapping[int, Any], extents: Sequence[int]) -> Any:
-    """Zeros, and a part at places along some dimensions, if they are there."""
+def _place_in_zeros(part: Any, places: Mapping[int, Any], extents: Sequence[int]) -> Any:
+    """Return an array of zeros with `part` at places along some dimensions, as far as these lie inside."""
     there: Any = jnp.asarray(True)
     for k, place in places.items():
         there = there & (place >= 0) & (place < extents[k])
@@ -443,14 +466,14 @@ def _written(part: Any, places: Mapping[int, Any], extents: Sequence[int]) -> An
     return lax.dynamic_update_slice(jnp.zeros(tuple(extents), part.dtype), update, starts)
 
 
-def _digits(terms: Any, step: Contract) -> Any:
-    """Terms at `k·r + e + c`, `0 ≤ e < k`, along some dimensions: there r and e are two axes that become one."""
+def _interleave_axes(terms: Any, step: Contract) -> Any:
+    """Place terms at `k·r + e + c`, `0 ≤ e < k`, along some dimensions: there r and e are two axes that become one."""
     names = [i for i, _ in step.out]
     digits = [sorted(a.terms, key=lambda term: -term[1]) for a, _ in step.scatter_to]
     array = jnp.transpose(terms, [names.index(i) for parts in digits for i, _ in parts])
     for place, (parts, (address, extent)) in enumerate(zip(digits, step.scatter_to, strict=True)):
         if len(parts) == 2:
-            array = cut(array, place + 1, 0, parts[0][1])
+            array = slice_with_zeros(array, place + 1, 0, parts[0][1])
             array = array.reshape(*array.shape[:place], -1, *array.shape[place + 2 :])
-            array = cut(array, place, -address.constant, extent - address.constant)
+            array = slice_with_zeros(array, place, -address.constant, extent - address.constant)
     return array

@@ -66,17 +66,17 @@ from ..language.terms import (
 )
 from ..language.terms import substitute as substitute_term
 from ..language.types import REAL, Array, IndexArray, ParameterType, dimensions
-from ..lowering.computed_indices import index_array_of
-from ..lowering.strategy import Pairing, is_covered, pair_axes
+from ..lowering.computed_indices import index_array_name
+from ..lowering.strategy import Pairing, choose_pairing, is_covered
 from ..polyhedral.points import Aligned
 from ..ssa.normalize import normalize
 from .access import Space, align
 from .access import read as read_at
-from .computed_indices import as_indices
+from .computed_indices import round_to_indices
 from .definitions import FUNCTIONS
-from .disjoint_sums import Span, spans
-from .elementwise import call, reduction, scalar
-from .masks import mask
+from .disjoint_sums import Span, find_spans
+from .elementwise import call_primitive, evaluate_scalar, reduce_axes
+from .masks import make_mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,76 +97,80 @@ class Dense:
     turns: Mapping[str, Aligned] = field(default_factory=dict)  # of loops around it that are scans
     rows: Mapping[Row, Any] = field(default_factory=dict)  # what they read of arrays there
 
-    def block(self, e: Term, values: Mapping[str, Any]) -> Any:
+    def compute_block(self, e: Term, values: Mapping[str, Any]) -> Any:
+        """Compute a term below its lets; return its arrays as nested pairs."""
         here = self
         for name in self.picked.keys() & values.keys():
-            here = here.with_places(name, values[name])
+            here = here.with_index_array(name, values[name])
         while isinstance(e, Let):
             if isinstance(e.value, Iterate):
-                values = {**values, e.name: here.loop(e.value, values)}
+                values = {**values, e.name: here.run_loop(e.value, values)}
             elif isinstance(e.value, Apply):
-                operands = [here.whole(x, values) for x in e.value.arguments]
-                values = {**values, e.name: applied(e.value.definition, operands)}
+                operands = [here.compute_array(x, values) for x in e.value.arguments]
+                values = {**values, e.name: apply_definition(e.value.definition, operands)}
             else:
-                values = {**values, e.name: here.lying(e.value, values, repeated=False)}
+                values = {**values, e.name: here.compute_permuted(e.value, values, repeated=False)}
             if e.name in self.picked and e.name in values:
-                here = here.with_places(e.name, values[e.name])
+                here = here.with_index_array(e.name, values[e.name])
             e = e.body
-        return here.output(e, values)
+        return here.compute_output(e, values)
 
-    def with_places(self, name: str, value: Any) -> Dense:
-        """With an array's numbers as an index array."""
-        array, below = _in_order(value), self.picked[name]
+    def with_index_array(self, name: str, value: Any) -> Dense:
+        """Return a translator that knows the computed numbers of an array as an index array."""
+        array, below = _in_program_order(value), self.picked[name]
         type_ = IndexArray(tuple(map(Affine.of, array.shape)), below)
-        places = {index_array_of(name): (type_, as_indices(array, below))}
+        places = {index_array_name(name): (type_, round_to_indices(array, below))}
         return replace(self, relations={**self.relations, **places})
 
-    def loop(self, e: Iterate, values: Mapping[str, Any]) -> Any:
-        """The histories of what a loop carries, as nested pairs."""
+    def run_loop(self, e: Iterate, values: Mapping[str, Any]) -> Any:
+        """Run a loop; return the histories of what it carries, as nested pairs."""
         if (added := find_summed_terms(e)) is not None:
-            return self.running_sums(e, added, values)
-        turn = to_pairs([self.whole(start, values) for start in e.starts], _pair)
+            return self.cumulate_rows(e, added, values)
+        turn = to_pairs([self.compute_array(start, values) for start in e.starts], _make_pair)
         rows = find_loop_rows(e, self.sizes)
         if rows is not None:
-            return self.scanned(e, rows, turn, values)
+            return self.scan_with_rows(e, rows, turn, values)
         turns = [turn]
-        for k in range(max(0, self.at(e.size).constant)):
-            carried = dict(zip(e.names_bound, _unpaired(turn, len(e.starts)), strict=True))
-            turn = replace(self, sizes={**self.sizes, e.index: k}).block(
+        for k in range(max(0, self.substitute_size_names(e.size).constant)):
+            carried = dict(zip(e.names_bound, _unpair(turn, len(e.starts)), strict=True))
+            turn = replace(self, sizes={**self.sizes, e.index: k}).compute_block(
                 e.body, {**values, **carried}
             )
             turns.append(turn)
-        parts = zip(*(_unpaired(each, len(e.starts)) for each in turns), strict=True)
-        return to_pairs([jnp.stack(part) for part in parts], _pair)
+        parts = zip(*(_unpair(each, len(e.starts)) for each in turns), strict=True)
+        return to_pairs([jnp.stack(part) for part in parts], _make_pair)
 
-    def running_sums(self, e: Iterate, added: Term, values: Mapping[str, Any]) -> Any:
-        """The history of a loop that adds up what is `added`, row by row."""
+    def cumulate_rows(self, e: Iterate, added: Term, values: Mapping[str, Any]) -> Any:
+        """Return the history of a loop that only adds `added` row by row, as a cumulative sum."""
         (start,) = e.starts
         if isinstance(added, Gen):
             one = substitute_term(added.body, indices={added.index: Affine.of(-1)})
             if one == start:  # the row before those
                 here = {added.index: Affine.of(added.index) - 1}
                 more = Gen(added.index, added.size + 1, substitute_term(added.body, indices=here))
-                return jnp.cumsum(self.whole(more, values), axis=0)
-        rows = [self.whole(start, values)[None], self.block(added, values)]
+                return jnp.cumsum(self.compute_array(more, values), axis=0)
+        rows = [self.compute_array(start, values)[None], self.compute_block(added, values)]
         return jnp.cumsum(jnp.concatenate(rows), axis=0)
 
-    def scanned(
+    def scan_with_rows(
         self, e: Iterate, wanted: Sequence[Row], start: Any, values: Mapping[str, Any]
     ) -> Any:
-        """As `loop`: what a turn reads at its index comes to it row by row, so that JAX's derivative does not make an array of
-        zeros around each.
+        """Run a loop by `lax.scan`, as `run_loop`, that hands each iteration the rows it reads.
+
+        So JAX's derivative does not make an array of zeros around each row.
         """
-        count = self.at(e.size).constant
-        rows = [_row_by_row(_in_order(values[row.array]), row, count) for row in wanted]
+        count = self.substitute_size_names(e.size).constant
+        rows = [
+            _rows_by_iteration(_in_program_order(values[row.array]), row, count) for row in wanted
+        ]
 
         def one(carried: Any, now: Any) -> tuple[Any, Any]:
             k, here = now
-            names = dict(zip(e.names_bound, _unpaired(carried, len(e.starts)), strict=True))
+            names = dict(zip(e.names_bound, _unpair(carried, len(e.starts)), strict=True))
             turns = {**self.turns, e.index: (k, ())}
             rows = {**self.rows, **dict(zip(wanted, here, strict=True))}
             inner = replace(self, turns=turns, rows=rows)
-            made = inner.block(e.body, {**values, **names})
+            made = inner.compute_block(e.body, {**values, **names})
             made = jax.tree_util.tree_map(lambda x, y: jnp.asarray(x, y.dtype), made, carried)
             return made, made
 
@@ -175,112 +179,125 @@ class Dense:
             lambda x, xs: jnp.concatenate([x[None], xs]), start, histories
         )
 
-    def output(self, e: Term, values: Mapping[str, Any]) -> Any:
+    def compute_output(self, e: Term, values: Mapping[str, Any]) -> Any:
+        """Compute a term that may be a pair; return arrays as nested pairs."""
         if isinstance(e, Pair):
-            return self.output(e.first, values), self.output(e.second, values)
-        return self.whole(e, values)
+            return self.compute_output(e.first, values), self.compute_output(e.second, values)
+        return self.compute_array(e, values)
 
-    def whole(self, e: Term, values: Mapping[str, Any]) -> Any:
-        """`⊞ i… . e` as an array."""
-        return _in_order(self.lying(e, values))
+    def compute_array(self, e: Term, values: Mapping[str, Any]) -> Any:
+        """Compute `⊞ i… . e` as an array."""
+        return _in_program_order(self.compute_permuted(e, values))
 
-    def lying(self, e: Term, values: Mapping[str, Any], repeated: bool = True) -> PermutedArray:
-        """`⊞ i… . e` as what it is made of lies; where it is not to be `repeated`, of extent 1 where its entries are the same."""
+    def compute_permuted(
+        self, e: Term, values: Mapping[str, Any], repeated: bool = True
+    ) -> PermutedArray:
+        """Compute `⊞ i… . e` with axes in the order in which its operands lie in memory.
+
+        Unless `repeated`, it has extent 1 along axes where all its entries are the same.
+        """
         binders: list[Binder] = []
         while isinstance(e, Gen):
             binders.append(Binder(e.index, e.size))
             e = e.body
         rest = dimensions(e.type)
         binders += number_binders("η", rest)  # a whole array, named or guarded
-        body = _entries(e, len(rest))
-        lying = _order_read(body, [index for index, _ in binders])
+        body = _entry_of_term(e, len(rest))
+        lying = _preferred_order(body, [index for index, _ in binders])
         outer = Space({}, {**self.turns})
-        space = self.within(outer, tuple(binders[k] for k in lying))
+        space = self.bind_axes(outer, tuple(binders[k] for k in lying))
         axes = tuple(space.extents)
-        array = align(self.scalar(body, values, space), axes)
+        array = align(self.compute_scalar(body, values, space), axes)
         if repeated or 0 in space.shape(axes):
             array = jnp.broadcast_to(array, space.shape(axes))
         return PermutedArray(array, tuple(lying), space.shape([index for index, _ in binders]))
 
-    def within(self, outer: Space, binders: Binders) -> Space:
-        inner = {index: max(0, self.at(size).constant) for index, size in binders}
+    def bind_axes(self, outer: Space, binders: Binders) -> Space:
+        """Return a space with the axes of more indices; they hide entries of the same name."""
+        inner = {
+            index: max(0, self.substitute_size_names(size).constant) for index, size in binders
+        }
         entries = {x: v for x, v in outer.entries.items() if x not in inner}
         below = {x: n for x, n in outer.below.items() if x in entries}
         return Space({**outer.extents, **inner}, entries, below=below)
 
-    def at(self, a: Affine) -> Affine:
-        """An index or a size, the names of sizes replaced."""
+    def substitute_size_names(self, a: Affine) -> Affine:
+        """Return an index or a size with the names of sizes replaced by numbers."""
         return a.substitute(self._values)
 
     @cached_property
     def _values(self) -> Mapping[str, Affine]:
         return {name: Affine.of(n) for name, n in self.sizes.items()}
 
-    def scalar(
+    def compute_scalar(
         self, e: Term, values: Mapping[str, Any], space: Space, inside: Aligned | None = None
     ) -> Aligned:
-        """A scalar term at every point of the axes that it depends on, as far as they are `inside`."""
+        """Compute a scalar term at every point of the axes that it depends on; where `inside` is false, anything may stand."""
 
         def joined(function: Callable[..., Any], *parts: Term) -> Aligned:
-            return _joined(function, [self.scalar(x, values, space, inside) for x in parts], space)
+            return _broadcast_apply(
+                function, [self.compute_scalar(x, values, space, inside) for x in parts], space
+            )
 
         match e:
             case Const(value):
-                number = self.at(value) if isinstance(value, Affine) else value
+                number = self.substitute_size_names(value) if isinstance(value, Affine) else value
                 if not isinstance(number, Affine):
                     return jnp.asarray(float(number), self.dtype), ()
                 array, axes = space.index(number)
                 return array.astype(self.floating), axes
             case Add(left, Mul(Const(-1), right)):
                 return joined(jnp.subtract, left, right)
-            case Add() if inside is None and (found := self.spans(e, space)) is not None:
-                return self.side_by_side(*found, values, space)
+            case Add() if inside is None and (found := self.find_spans(e, space)) is not None:
+                return self.concatenate_spans(*found, values, space)
             case Add(left, right):
                 return joined(jnp.add, left, right)
             case Mul(Const(-1), body):
                 # XLA drops a second `-`; one number it would multiply by another.
                 return joined(jnp.negative, body)
-            case Mul() if len({*(factors := _factors(e))}) == 1:
+            case Mul() if len({*(factors := _factors_of_product(e))}) == 1:
                 power = partial(lax.integer_pow, y=len(factors))
                 return joined(power, factors[0])  # of which JAX's derivative has one term
             case Mul(left, Call(function, (right,))) if function.name == "recip":
-                return _joined(
+                return _broadcast_apply(
                     jnp.divide,
                     [
-                        self.scalar(left, values, space, inside),
-                        _kept(self.scalar(right, values, space, inside), inside, 1, space),
+                        self.compute_scalar(left, values, space, inside),
+                        _where_inside(
+                            self.compute_scalar(right, values, space, inside), inside, 1, space
+                        ),
                     ],
                     space,
                 )
             case Mul(left, right):
                 return joined(jnp.multiply, left, right)
             case Call(function, arguments):
-                parts = [self.scalar(x, values, space, inside) for x in arguments]
-                parts = [_kept(x, inside, 1, space) for x in parts]
-                return _joined(self.primitive_kernel(function), parts, space)
+                parts = [self.compute_scalar(x, values, space, inside) for x in arguments]
+                parts = [_where_inside(x, inside, 1, space) for x in parts]
+                return _broadcast_apply(self.primitive_kernel(function), parts, space)
             case Guard(condition, body):
                 p, plain = strip_guards(body)
-                return self.product(conj(condition, p), [plain], values, space, inside)
+                return self.multiply_where(conj(condition, p), [plain], values, space, inside)
             case Sum():
-                return self.sum(e, values, space, inside)
-        return _kept(self.read(e, values, space), inside, 0, space)
+                return self.compute_sum(e, values, space, inside)
+        return _where_inside(self.read_element(e, values, space), inside, 0, space)
 
-    def spans(self, e: Add, space: Space) -> tuple[str, list[Span]] | None:
-        """See there; None also where the entries of an index array are to be cut."""
+    def find_spans(self, e: Add, space: Space) -> tuple[str, list[Span]] | None:
+        """Return what `disjoint_sums.spans` finds; None also if the entries of an index array would be cut."""
         looked = {*space.entries}.union(*(has for _, has in space.entries.values()))
         axes = {i: n for i, n in space.extents.items() if i not in looked}
-        return spans(e, axes, self._values)
+        return find_spans(e, axes, self._values)
 
-    def side_by_side(
+    def concatenate_spans(
         self, axis: str, found: Sequence[Span], values: Mapping[str, Any], space: Space
     ) -> Aligned:
-        """Spans of an axis, each computed in itself, and zeros between them."""
+        """Compute each span of an axis by itself, and concatenate them with zeros between."""
         parts, end = list[tuple[int, Aligned]](), 0
         zero: Aligned = jnp.zeros((), self.floating), ()
         for span in found:
             inner = replace(space, extents={**space.extents, axis: span.end - span.start})
             parts += [(span.start - end, zero)] if span.start > end else []
-            parts.append((span.end - span.start, self.scalar(span.term, values, inner)))
+            parts.append((span.end - span.start, self.compute_scalar(span.term, values, inner)))
             end = span.end
         rest = space.extents[axis] - end
         parts += [(rest, zero)] if rest else []
@@ -295,15 +312,19 @@ class Dense:
 
     @property
     def floating(self) -> Any:
+        """The floating dtype of the computation."""
         return jnp.result_type(float) if self.dtype is None else self.dtype
 
     def primitive_kernel(self, function: Function) -> Callable[..., Any]:
+        """Return JAX's function for a primitive, with the slopes of the language if they differ from JAX's and `strict` asks
+        for them.
+        """
         dtype = self.floating
         if self.strict and function.name not in SLOPES_OF_JAX:
             return _with_own_slopes(function, dtype)
-        return lambda *xs: call(function, xs, dtype)
+        return lambda *xs: call_primitive(function, xs, dtype)
 
-    def product(
+    def multiply_where(
         self,
         p: Predicate,
         factors: Sequence[Term],
@@ -311,33 +332,38 @@ class Dense:
         space: Space,
         inside: Aligned | None,
     ) -> Aligned:
-        """Factors multiplied where `p` holds, zero elsewhere."""
+        """Compute a product of factors where `p` holds, zero elsewhere."""
         p = self.substitute_sizes(p)
-        here = None if p == TRUE else mask(p, space, self.relation)
+        here = None if p == TRUE else make_mask(p, space, self.relation_array)
         if self.strict and here is not None:
-            inside = here if inside is None else _joined(jnp.logical_and, [inside, here], space)
-        found = [self.scalar(factor, values, space, inside) for factor in factors]
-        whole = _joined(lambda *xs: reduce(mul, xs), found, space)
-        return _kept(whole, here, 0, space)
+            inside = (
+                here if inside is None else _broadcast_apply(jnp.logical_and, [inside, here], space)
+            )
+        found = [self.compute_scalar(factor, values, space, inside) for factor in factors]
+        whole = _broadcast_apply(lambda *xs: reduce(mul, xs), found, space)
+        return _where_inside(whole, here, 0, space)
 
     def substitute_sizes(self, p: Predicate) -> Predicate:
+        """Return a condition with the names of sizes replaced by numbers."""
         return substitute(p, self._values)
 
-    def relation(self, name: str) -> tuple[ParameterType, Any]:
+    def relation_array(self, name: str) -> tuple[ParameterType, Any]:
+        """Return the type of a relation, and its data as a JAX array."""
         type_, array = self.relations[name]
         return type_, jnp.asarray(array)
 
-    def sum(
+    def compute_sum(
         self, e: Sum, values: Mapping[str, Any], space: Space, inside: Aligned | None = None
     ) -> Aligned:
+        """Compute nested sums of a guarded product: as a segment sum, a lookup, or a contraction."""
         binders, p, body = strip_sums(e)
         if self.strict and any(i in space.extents or i in space.entries for i, _ in binders):
             raise TensorError("an index stands within itself")  # and `inside` would mean the other
-        guards, plain = zip(*map(strip_guards, _factors(body)), strict=True)
+        guards, plain = zip(*map(strip_guards, _factors_of_product(body)), strict=True)
         p = self.substitute_sizes(conj(p, *guards))
-        inner, p = self.looked_up(plain, p, self.within(space, binders), binders)
-        inner = _as_it_lies(e, inner)
-        place = None if inside is not None else self.scattered(plain, p, space, inner)
+        inner, p = self.substitute_lookups(plain, p, self.bind_axes(space, binders), binders)
+        inner = _order_like_largest(e, inner)
+        place = None if inside is not None else self.find_scatter(plain, p, space, inner)
         if place is not None:
             left = {i: n for i, n in inner.extents.items() if i != place[1]}
             inner = replace(inner, extents=left)
@@ -345,64 +371,68 @@ class Dense:
         summed = tuple(index for index, _ in binders if index in inner.extents)
         if p == TRUE and place is None:
             factors = [
-                self.scalar(factor, values, inner, _covering(inside, factor)) for factor in plain
+                self.compute_scalar(factor, values, inner, _reduce_mask(inside, factor))
+                for factor in plain
             ]
-            array, axes = _contracted(factors, summed, inner, self.fuses)
+            array, axes = _contract_factors(factors, summed, inner, self.fuses)
             seen = frozenset(a for _, has in factors for a in has)
-        elif place is None and inside is None and (masks := self.hosted(plain, p, inner)):
+        elif place is None and inside is None and (masks := self.assign_masks(plain, p, inner)):
             factors = [
-                _kept(self.scalar(factor, values, inner, m), m, 0, inner)
+                _where_inside(self.compute_scalar(factor, values, inner, m), m, 0, inner)
                 for factor, m in zip(plain, masks, strict=True)
             ]
-            array, axes = _contracted(factors, summed, inner, self.fuses)
+            array, axes = _contract_factors(factors, summed, inner, self.fuses)
             seen = frozenset(a for _, has in factors for a in has)
         else:
-            whole = self.product(p, plain, values, inner, inside)
+            whole = self.multiply_where(p, plain, values, inner, inside)
             seen = frozenset(whole[1])
             if place is not None:
-                index, looked = self.relation(place[0].relation)[1], place[0].arguments[:-1]
+                index, looked = self.relation_array(place[0].relation)[1], place[0].arguments[:-1]
                 to = read_at(index, looked, inner)
-                return _segments(whole, to, place[1], summed, space, inner)
-            array, axes = _summed(whole, summed)
+                return _sum_segments(whole, to, place[1], summed, space, inner)
+            array, axes = _sum_axes(whole, summed)
         for index in summed:
             if index not in seen:
                 array = array * float(inner.extents[index])
         return array, axes
 
-    def hosted(
+    def assign_masks(
         self, factors: Sequence[Term], p: Predicate, space: Space
     ) -> list[Aligned | None] | None:
-        """The mask of each factor, where each condition is one on factors: then it is no condition on the product. (As
-        `lowering.strategy`.)
+        """Return the mask of each factor if every condition concerns one factor only, so that none is on the product; else
+        None.
         """
         found: list[list[Aligned]] = [[] for _ in factors]
         for q in conjuncts(p):
-            here = mask(q, space, self.relation)
+            here = make_mask(q, space, self.relation_array)
             hosts = [k for k, factor in enumerate(factors) if {*here[1]} <= factor.names]
             others = (factor for k, factor in enumerate(factors) if k not in hosts)
-            if not hosts or any(map(_calls, others)):
+            if not hosts or any(map(_has_call, others)):
                 return None  # a function is not to see what the condition leaves out
             for k in hosts:
                 found[k].append(here)
         return [
-            _joined(lambda *ms: reduce(jnp.logical_and, ms), ms, space) if ms else None
+            _broadcast_apply(lambda *ms: reduce(jnp.logical_and, ms), ms, space) if ms else None
             for ms in found
         ]
 
-    def looked_up(
+    def substitute_lookups(
         self, factors: Sequence[Term], p: Predicate, space: Space, binders: Binders
     ) -> tuple[Space, Predicate]:
-        """Sums `Σ j. [src(e, j)]·…` have one term, at an entry of an index array: j is that entry."""
+        """Replace sums `Σ j. [src(e, j)]·…`, which have one term: j becomes an entry of the index array.
+
+        Returns the space with those entries, and the conditions that are left.
+        """
         left = [*conjuncts(p)]
         bound = {index for index, _ in binders}
         while (found := self.next_lookup(left, bound)) is not None:
             q, index = found
             bound.remove(index)
-            array, axes = read_at(self.relation(q.relation)[1], q.arguments[:-1], space)
+            array, axes = read_at(self.relation_array(q.relation)[1], q.arguments[:-1], space)
             n = space.extents[index]
             extents = {i: size for i, size in space.extents.items() if i != index}
             left, known = [r for r in left if r is not q], {**space.below}
-            below = self.relation(q.relation)[0].below  # type: ignore[union-attr]
+            below = self.relation_array(q.relation)[0].below  # type: ignore[union-attr]
             if below is not None and below <= n:
                 # As JAX's indexing asks: on some processors XLA's loop is a tenth slower without.
                 array = jnp.where(array < 0, array + n, array)
@@ -416,8 +446,10 @@ class Dense:
     def next_lookup(
         self, left: Sequence[Predicate], bound: AbstractSet[str]
     ) -> tuple[Related, str] | None:
-        """A condition by which a summed index is an entry, looked up at none that is to be looked up itself."""
-        found = [(q, index) for q in left if (index := self.place(q)) in bound]
+        """Return a condition that makes a summed index an entry, and the index; None if none is left or each needs another
+        first.
+        """
+        found = [(q, index) for q in left if (index := self.entry_index(q)) in bound]
         sought = {index for _, index in found}
         for q, index in found:
             assert isinstance(q, Related)
@@ -427,19 +459,19 @@ class Dense:
         return None
 
     def reads_all(self, factor: Term, index: str, n: int) -> bool:
-        """Whether a factor is read at an index, of as many entries: outside of them it is zero."""
+        """Return whether a factor is read at an index along an axis of exactly n entries: beyond those it is zero."""
         while isinstance(factor, At):
             if factor.index.name == index and isinstance(factor.body.type, Array):
-                return self.at(factor.body.type.size).constant == n
+                return self.substitute_size_names(factor.body.type.size).constant == n
             factor = factor.body
         return False
 
-    def scattered(
+    def find_scatter(
         self, factors: Sequence[Term], p: Predicate, space: Space, inner: Space
     ) -> tuple[Related, str] | None:
-        """The condition of a sum `Σ k. [dst(k, i)]·…` whose terms an index array sends to places i."""
+        """Return the condition of a sum `Σ k. [dst(k, i)]·…` whose terms an index array sends to places i, and the index i."""
         for q in conjuncts(p):
-            index = self.place(q)
+            index = self.entry_index(q)
             if index is None or index not in space.extents:
                 continue
             assert isinstance(q, Related)
@@ -450,36 +482,36 @@ class Dense:
                 return q, index
         return None
 
-    def place(self, q: Predicate) -> str | None:
-        """The index that a condition says to be an entry of an index array."""
+    def entry_index(self, q: Predicate) -> str | None:
+        """Return the index that a condition says to be an entry of an index array; None if it says no such thing."""
         if not isinstance(q, Related) or q.negated:
             return None
         if not isinstance(self.relations[q.relation][0], IndexArray):
             return None
-        index = _only(q.arguments[-1])
+        index = _unit_axis(q.arguments[-1])
         apart = not any(index in a.names for a in q.arguments[:-1])
         return index if q.arguments[-1].constant == 0 and apart else None
 
-    def read(self, e: Term, values: Mapping[str, Any], space: Space) -> Aligned:
-        """`X[a…]`: axes and slices where they do, a gather where not."""
+    def read_element(self, e: Term, values: Mapping[str, Any], space: Space) -> Aligned:
+        """Compute `X[a…]`: by axes and slices if they serve, else by a gather."""
         places: list[Affine] = []
         while isinstance(e, At):
-            places.insert(0, self.at(e.index))
+            places.insert(0, self.substitute_size_names(e.index))
             e = e.body
         row = next((row for row in self.rows if row.is_read(e, places)), None)
         if row is not None:
             del places[row.axis]
             array = self.rows[row]
         else:
-            array, extents = _variable(e, values), dimensions(e.type)
+            array, extents = _variable_value(e, values), dimensions(e.type)
             if isinstance(array, PermutedArray):
                 places = [places[k] for k in array.order]
                 extents = tuple(extents[k] for k in array.order)
                 array = array.array
-            array, places = self.once(array, extents, places, space)
+            array, places = self.drop_repeated(array, extents, places, space)
         if any(a.names & space.entries.keys() for a in places):
             return read_at(array, places, space)
-        names = [_only(a) for a in places]
+        names = [_unit_axis(a) for a in places]
         plain = tuple(n for n in names if n)
         if len(set(plain)) == len(plain) and all(
             _is_slice(a, extent, space) for a, extent in zip(places, array.shape, strict=True)
@@ -499,17 +531,18 @@ class Dense:
         )
         return array[within], axes
 
-    def once(
+    def drop_repeated(
         self, array: Any, sizes: Sequence[Affine], places: list[Affine], space: Space
     ) -> tuple[Any, list[Affine]]:
-        """An array without the dimensions along which its entries are the same, and the places along the others; all of it
-        where it is read beyond those.
+        """Return an array without the dimensions along which its entries repeat, and the places along the others.
+
+        The array is left whole if it is read beyond those dimensions.
         """
-        extents = [self.at(size).constant for size in sizes]
+        extents = [self.substitute_size_names(size).constant for size in sizes]
         same = [k for k, n in enumerate(extents) if array.shape[k] == 1 and n != 1]
         if not same:
             return array, places
-        if not all(_stays(places[k], extents[k], space) for k in same):
+        if not all(_stays_inside(places[k], extents[k], space) for k in same):
             return jnp.broadcast_to(array, extents), places
         kept = [k for k in range(len(extents)) if k not in same]
         return jnp.squeeze(array, tuple(same)), [places[k] for k in kept]
@@ -530,33 +563,33 @@ class Row:
     place: Affine
 
     def is_read(self, e: Term, places: Sequence[Affine]) -> bool:
-        """Whether this is a read of it."""
+        """Return whether a term with these places reads exactly this."""
         return isinstance(e, Var) and e.name == self.array and places[self.axis] == self.place
 
 
 def find_loop_rows(e: Iterate, sizes: Mapping[str, int]) -> tuple[Row, ...] | None:
-    """What the iterations of a loop read at its index, if it is not to be written out: it has many, and they read row by row,
-    forwards or backwards.
+    """Return what the iterations of a loop read at its index, if `lax.scan` should run it: it has many, and they read row by
+    row. Else None.
     """
-    if e.size.evaluate(sizes) <= WRITTEN_OUT or e.index in _indices(e.body):
+    if e.size.evaluate(sizes) <= WRITTEN_OUT or e.index in _bound_indices(e.body):
         return None
     known = {name: Affine.of(n) for name, n in sizes.items()}
     found: dict[Row, None] = {}
-    for array, places in _reads(e.body):
+    for array, places in _find_reads(e.body):
         with_index = [k for k, a in enumerate(places) if e.index in a.names]
         if not with_index:
             continue
         axis = with_index[0]
         a = places[axis].substitute(known)
         alone = a.names == {e.index} and abs(a.coefficient(e.index)) == 1
-        if array is None or len(with_index) > 1 or not alone or array in _bound(e):
+        if array is None or len(with_index) > 1 or not alone or array in _bound_names(e):
             return None
         found[Row(array, axis, e.index, a)] = None
     return tuple(found)
 
 
 def find_summed_terms(e: Iterate) -> Term | None:
-    """What all iterations of a loop of one value add to it, an array of that, if they do nothing else."""
+    """Return the array of what each iteration adds, if a loop carries one value and only adds to it; else None."""
     if len(e.names_bound) != 1:
         return None
     ((name,), body), before = (e.names_bound, e.body), list[tuple[str, Term]]()
@@ -585,8 +618,8 @@ def find_summed_terms(e: Iterate) -> Term | None:
     return lets(before, Gen(e.index, e.size, gens(tuple(binders), added)))
 
 
-def _reads(e: Term) -> Iterator[tuple[str | None, list[Affine]]]:
-    """The names of arrays, and at which places they are read; None for parts of pairs."""
+def _find_reads(e: Term) -> Iterator[tuple[str | None, list[Affine]]]:
+    """Yield each read: the name of the array (None for parts of pairs) and its places."""
     places: list[Affine] = []
     while isinstance(e, At):
         places.insert(0, e.index)
@@ -594,24 +627,24 @@ def _reads(e: Term) -> Iterator[tuple[str | None, list[Affine]]]:
     if places:
         yield e.name if isinstance(e, Var) else None, places
     for x in e.children:
-        yield from _reads(x)
+        yield from _find_reads(x)
 
 
-def _bound(e: Term) -> frozenset[str]:
-    """The names that a term binds."""
+def _bound_names(e: Term) -> frozenset[str]:
+    """Return the names that a term binds by `let` and loops."""
     own = (*e.names_bound,) if isinstance(e, Iterate) else ()
     own = (e.name,) if isinstance(e, Let) else own
-    return frozenset(own).union(*map(_bound, e.children))
+    return frozenset(own).union(*map(_bound_names, e.children))
 
 
-def _indices(e: Term) -> frozenset[str]:
-    """The indices that a term binds."""
+def _bound_indices(e: Term) -> frozenset[str]:
+    """Return the indices that a term binds."""
     own = {e.index} if isinstance(e, Gen | Sum | Iterate) else ()
-    return frozenset(own).union(*map(_indices, e.children))
+    return frozenset(own).union(*map(_bound_indices, e.children))
 
 
-def _row_by_row(array: Any, row: Row, count: int) -> Any:
-    """What each iteration reads, the first iteration's first; zeros where it lies outside."""
+def _rows_by_iteration(array: Any, row: Row, count: int) -> Any:
+    """Return what each iteration reads of an array, the first iteration's first; zeros where it lies outside."""
     rows = jnp.moveaxis(array, row.axis, 0)
     c, k = row.place.constant, row.place.coefficient(row.index)
     if k < 0:
@@ -635,35 +668,35 @@ class PermutedArray(NamedTuple):
     extents: tuple[int, ...]
 
 
-def _in_order(value: Any) -> Any:
-    """The array as the program has it."""
+def _in_program_order(value: Any) -> Any:
+    """Return an array with the axes of the program, repeated along those where it has extent 1."""
     if not isinstance(value, PermutedArray):
         return value
     array = jnp.transpose(value.array, [value.order.index(k) for k in range(len(value.order))])
     return jnp.broadcast_to(array, value.extents)
 
 
-def _order_read(e: Term, names: Sequence[str]) -> list[int]:
-    """The order of axes in all that is read along all of them, where it is one; else their own. (As `lowering.fusion`.)"""
-    found = {order for order in _orders(e) if sorted(order) == sorted(names)}
+def _preferred_order(e: Term, names: Sequence[str]) -> list[int]:
+    """Return the order of axes in all that is read along all of them, if it is the same everywhere; else their own order."""
+    found = {order for order in _read_orders(e) if sorted(order) == sorted(names)}
     (order,) = found if len(found) == 1 else {tuple(names)}
     return [names.index(i) for i in order]
 
 
-def _as_it_lies(e: Term, space: Space) -> Space:
-    """The space with the axes of the largest array that is read in its own order: what is summed, of which no order is asked, is
-    not turned round first.
+def _order_like_largest(e: Term, space: Space) -> Space:
+    """Return the space with the axes in the order of the largest array that is read, so that it is not transposed before it is
+    summed.
     """
     known = space.extents
-    read = [order for order in _orders(e) if known.keys() >= {*order}]
+    read = [order for order in _read_orders(e) if known.keys() >= {*order}]
     largest = max(read, key=lambda order: prod(known[i] for i in order), default=())
     lying = iter(dict.fromkeys(largest))
     axes = [next(lying) if i in largest else i for i in known]
     return replace(space, extents={i: known[i] for i in axes})
 
 
-def _orders(e: Term) -> Iterator[tuple[str, ...]]:
-    """The axes of each read, in order."""
+def _read_orders(e: Term) -> Iterator[tuple[str, ...]]:
+    """Yield the axes of each read, in order."""
     places: list[Affine] = []
     while isinstance(e, At):
         places.insert(0, e.index)
@@ -671,19 +704,21 @@ def _orders(e: Term) -> Iterator[tuple[str, ...]]:
     if places:
         yield tuple(i for a in places if len(a.names) == 1 for i in a.names)
     for x in e.children:
-        yield from _orders(x)
+        yield from _read_orders(x)
 
 
-def _calls(e: Term) -> bool:
-    return isinstance(e, Call) or any(map(_calls, e.children))
+def _has_call(e: Term) -> bool:
+    """Return whether a term calls a primitive."""
+    return isinstance(e, Call) or any(map(_has_call, e.children))
 
 
-def _pair(first: Any, second: Any) -> Any:
+def _make_pair(first: Any, second: Any) -> Any:
+    """Return two values as a pair."""
     return first, second
 
 
-def _unpaired(value: Any, count: int) -> list[Any]:
-    """The parts of so many nested pairs."""
+def _unpair(value: Any, count: int) -> list[Any]:
+    """Return the parts of `count` values in nested pairs, as a list."""
     parts = []
     for _ in range(count - 1):
         first, value = value
@@ -691,16 +726,18 @@ def _unpaired(value: Any, count: int) -> list[Any]:
     return [*parts, value]
 
 
-def _variable(e: Term, values: Mapping[str, Any]) -> Any:
+def _variable_value(e: Term, values: Mapping[str, Any]) -> Any:
+    """Return the value of a variable, or of a part of one."""
     match e:
         case Var(name):
             return values[name]
         case Proj(side, body):
-            return _variable(body, values)[side]
+            return _variable_value(body, values)[side]
     raise TypeError(e)
 
 
-def _stays(a: Affine, extent: int, space: Space) -> bool:
+def _stays_inside(a: Affine, extent: int, space: Space) -> bool:
+    """Return whether an index is known to lie in `range(extent)`."""
     if not a.names <= space.extents.keys():
         return False
     low, high = a.value_range(space.extents)
@@ -708,56 +745,61 @@ def _stays(a: Affine, extent: int, space: Space) -> bool:
 
 
 def _is_slice(a: Affine, extent: int, space: Space) -> bool:
-    name = _only(a)
+    """Return whether an index reads a slice: `i + c` within the extent, or a number."""
+    name = _unit_axis(a)
     if name is None:
         return not a.names and 0 <= a.constant < extent
     return a.constant >= 0 and a.constant + space.extents[name] <= extent
 
 
-def _only(a: Affine) -> str | None:
-    """The name i of `i + c`."""
+def _unit_axis(a: Affine) -> str | None:
+    """Return the name i of an index `i + c`, else None."""
     return a.terms[0][0] if len(a.terms) == 1 and a.terms[0][1] == 1 else None
 
 
-def _entries(e: Term, dims: int) -> Term:
+def _entry_of_term(e: Term, dims: int) -> Term:
+    """Return a term's entry at fresh indices, with guards outermost."""
     for k in range(dims):
         e = At(e, Affine.of(f"η{k}"))
-    return _pushed(e)
+    return _push_index(e)
 
 
-def _pushed(e: Term) -> Term:
-    """`([p]e)[a] ⇝ [p]e[a]`."""
+def _push_index(e: Term) -> Term:
+    """Rewrite `([p]e)[a]` as `[p]e[a]`."""
     if isinstance(e, At):
-        body = _pushed(e.body)
+        body = _push_index(e.body)
         if isinstance(body, Guard):
-            return Guard(body.condition, _pushed(At(body.body, e.index)))
+            return Guard(body.condition, _push_index(At(body.body, e.index)))
         return At(body, e.index)
     return e
 
 
-def _factors(e: Term) -> list[Term]:
+def _factors_of_product(e: Term) -> list[Term]:
+    """Return the factors of a product, as a flat list."""
     if isinstance(e, Mul):
-        return [*_factors(e.left), *_factors(e.right)]
+        return [*_factors_of_product(e.left), *_factors_of_product(e.right)]
     return [e]
 
 
-def _joined(function: Callable[..., Any], parts: Sequence[Aligned], space: Space) -> Aligned:
-    """An operation entry by entry, axes broadcast by name."""
+def _broadcast_apply(
+    function: Callable[..., Any], parts: Sequence[Aligned], space: Space
+) -> Aligned:
+    """Apply a function entry by entry, to parts whose axes are broadcast by name."""
     axes = tuple(a for a in space.extents if any(a in has for _, has in parts))
     return function(*(align(part, axes) for part in parts)), axes
 
 
-def _kept(value: Aligned, inside: Aligned | None, other: float, space: Space) -> Aligned:
-    """A value as far as a mask holds, `other` elsewhere."""
+def _where_inside(value: Aligned, inside: Aligned | None, other: float, space: Space) -> Aligned:
+    """Return a value where a mask holds, `other` elsewhere."""
     if inside is None:
         return value
-    return _joined(
+    return _broadcast_apply(
         lambda here, x: jnp.where(here, x, jnp.asarray(other, x.dtype)), [inside, value], space
     )
 
 
-def _covering(inside: Aligned | None, factor: Term) -> Aligned | None:
-    """Where a mask holds somewhere along the axes that a factor has not: so the factor of a matrix product stays small."""
+def _reduce_mask(inside: Aligned | None, factor: Term) -> Aligned | None:
+    """Return a mask reduced by `any` to the axes of a factor, so that the factor of a matrix product stays small."""
     if inside is None:
         return None
     array, axes = inside
@@ -767,37 +809,39 @@ def _covering(inside: Aligned | None, factor: Term) -> Aligned | None:
 
 
 def _with_own_slopes(function: Function, dtype: Any) -> Callable[..., Any]:
-    """A primitive whose derivatives are those of the language, which are JAX's but for where there is none."""
+    """Return a primitive whose derivatives are those of the language, which differ from JAX's only where there is none."""
     names = parameter_names(function.arity)
     slopes = function.partials(tuple(Var(x, REAL) for x in names))
 
-    run: Any = jax.custom_jvp(lambda *arguments: call(function, arguments, dtype))
+    run: Any = jax.custom_jvp(lambda *arguments: call_primitive(function, arguments, dtype))
 
-    def moved(arguments: Any, differentials: Any) -> Any:
+    def jvp_rule(arguments: Any, differentials: Any) -> Any:
+        """Return the value, and the sum of the slopes times the tangents."""
         value = run(*arguments)
         given, total = dict(zip(names, arguments, strict=True)), jnp.zeros_like(value)
         for slope, dx in zip(slopes, differentials, strict=True):
             if slope is not None:
-                total = total + scalar(slope, given, dtype) * dx
+                total = total + evaluate_scalar(slope, given, dtype) * dx
         return value, total
 
-    run.defjvp(moved)
+    run.defjvp(jvp_rule)
     return run  # type: ignore[no-any-return]
 
 
-def _summed(value: Aligned, summed: Sequence[str]) -> Aligned:
+def _sum_axes(value: Aligned, summed: Sequence[str]) -> Aligned:
+    """Return a value summed along some of its axes."""
     array, axes = value
     gone = tuple(k for k, a in enumerate(axes) if a in summed)
     return (array.sum(axis=gone) if gone else array), tuple(a for a in axes if a not in summed)
 
 
-def _segments(
+def _sum_segments(
     terms: Aligned, to: Aligned, index: str, summed: Sequence[str], outer: Space, inner: Space
 ) -> Aligned:
-    """Terms added up at the places that they are sent to, along a new axis; what is sent outside is dropped."""
+    """Add up terms at the places that an index array sends them to, along a new axis `index`; those sent outside are dropped."""
     places, keys = to
-    whole = _joined(lambda x, _: x, [terms, (jnp.zeros(inner.shape(keys)), keys)], inner)
-    array, axes = _summed(whole, [a for a in summed if a not in keys])
+    whole = _broadcast_apply(lambda x, _: x, [terms, (jnp.zeros(inner.shape(keys)), keys)], inner)
+    array, axes = _sum_axes(whole, [a for a in summed if a not in keys])
     for a in summed:
         if a not in whole[1]:
             array = array * float(inner.extents[a])
@@ -810,39 +854,39 @@ def _segments(
     return align((total, (index, *rest)), order), order
 
 
-def _contracted(
+def _contract_factors(
     factors: Sequence[Aligned], summed: Sequence[str], space: Space, fuses: bool
 ) -> Aligned:
-    """The sum of a product, of two factors as `lowering.strategy` has it: a product of matrices where there is one. Numbers are
-    multiplied last.
-    """
+    """Return the sum of a product, by a matrix product if `lowering.strategy` says so; numbers are multiplied last."""
     numbers = [f for f in factors if not f[1]]
     if numbers and len(numbers) < len(factors):
-        array, axes = _contracted([f for f in factors if f[1]], summed, space, fuses)
+        array, axes = _contract_factors([f for f in factors if f[1]], summed, space, fuses)
         return reduce(mul, (array, *(number for number, _ in numbers))), axes
     first, *others = factors
     if all({*axes} == {*first[1]} for _, axes in others):
         # No product of matrices, which is not fused with what makes its operands.
         if len(factors) == 2 and first[0] is others[0][0] and first[1] == others[0][1]:
-            return _summed((jnp.square(first[0]), first[1]), summed)
-        return _summed(_joined(lambda *xs: reduce(mul, xs), factors, space), summed)
+            return _sum_axes((jnp.square(first[0]), first[1]), summed)
+        return _sum_axes(_broadcast_apply(lambda *xs: reduce(mul, xs), factors, space), summed)
     if fuses and is_covered([{*axes} for _, axes in factors]):
-        return _summed(_joined(lambda *xs: reduce(mul, xs), factors, space), summed)
+        return _sum_axes(_broadcast_apply(lambda *xs: reduce(mul, xs), factors, space), summed)
     if len(factors) == 2:
         here, there = {*first[1]}, {*others[0][1]}
-        if pair_axes(here, there, (here | there) - {*summed}) is Pairing.APART:
-            return _joined(jnp.multiply, [_summed(x, summed) for x in factors], space)
+        if choose_pairing(here, there, (here | there) - {*summed}) is Pairing.APART:
+            return _broadcast_apply(jnp.multiply, [_sum_axes(x, summed) for x in factors], space)
     order = [*space.extents]
     in_order = sorted(factors, key=lambda f: min(map(order.index, f[1])))
     if len(factors) == 2:
-        return _matrix_product(in_order[0], in_order[1], summed)
-    return _einsum(in_order, summed)
+        return _multiply_matrices(in_order[0], in_order[1], summed)
+    return _einsum_by_name(in_order, summed)
 
 
-def _matrix_product(left: Aligned, right: Aligned, summed: Sequence[str]) -> Aligned:
-    """Its axes are those of both, then those of the left one, then those of the right, and no other order is made of that."""
+def _multiply_matrices(left: Aligned, right: Aligned, summed: Sequence[str]) -> Aligned:
+    """Return the sum of a product of two as a batched matrix product; its axes are those of both, of the left one, of the
+    right one.
+    """
     left, right = (
-        _summed(one, [a for a in summed if a not in other[1]])
+        _sum_axes(one, [a for a in summed if a not in other[1]])
         for one, other in ((left, right), (right, left))
     )
     both = [a for a in left[1] if a in right[1]]
@@ -857,7 +901,8 @@ def _matrix_product(left: Aligned, right: Aligned, summed: Sequence[str]) -> Ali
     return array, (*kept, *rest)
 
 
-def _einsum(factors: Sequence[Aligned], summed: Sequence[str]) -> Aligned:
+def _einsum_by_name(factors: Sequence[Aligned], summed: Sequence[str]) -> Aligned:
+    """Return the sum of a product of factors by `jnp.einsum`, with axes by name."""
     names = tuple(dict.fromkeys(a for _, axes in factors for a in axes))
     number = {a: k for k, a in enumerate(names)}
     kept = tuple(a for a in names if a not in summed)
@@ -878,12 +923,12 @@ BY_COLUMNS = ("solve", "solve_transposed", "solve_lower", "solve_upper")
 BROADCASTING = ("count_below", "count_up_to")
 
 
-def applied(definition: Definition, arrays: Sequence[Any]) -> Any:
-    """An array-level function, in at least single precision."""
+def apply_definition(definition: Definition, arrays: Sequence[Any]) -> Any:
+    """Apply an array-level function, such as `solve`, in single precision at least."""
     dtype = jnp.result_type(*arrays)
     wide = dtype if dtype.itemsize >= WIDTH else jnp.float32
     *rest, last = (x.astype(wide) for x in arrays)
-    run = _function(definition.name)
+    run = _differentiable_function(definition.name)
     more = [x.shape[: x.ndim - rank] for x, rank in zip(arrays, definition.ranks, strict=True)]
     if definition.name in BY_COLUMNS and more[-1] and not any(more[:-1]):
         rows, columns = last.shape[-2:]
@@ -901,24 +946,24 @@ def applied(definition: Definition, arrays: Sequence[Any]) -> Any:
 
 
 @cache
-def _function(name: str) -> Callable[..., Any]:
-    """The function, whose derivative is the definition's."""
+def _differentiable_function(name: str) -> Callable[..., Any]:
+    """Return an array-level function for JAX, with the definition's derivative."""
     own = find_definition(name)
     if own.body is not None:
-        return lambda *arrays: _evaluated(inline_body, own, arrays)
+        return lambda *arrays: _evaluate_at(inline_body, own, arrays)
 
     def plain(*arrays: Any) -> Any:
         if own.reduction:
-            return reduction(own.reduction, arrays[0], tuple(range(-own.ranks[0], 0)))
+            return reduce_axes(own.reduction, arrays[0], tuple(range(-own.ranks[0], 0)))
         return FUNCTIONS[name](*arrays)
 
     made: Any = jax.custom_jvp(plain)
 
     def derivative(primals: Any, tangents: Any) -> tuple[Any, Any]:
         y = made(*primals)
-        moved = [Var(f"d{k}", _type(x)) for k, x in enumerate(primals)]
-        dy = _evaluated(
-            lambda e: tangent_of_application(e, moved, Var("y", _type(y))),
+        moved = [Var(f"d{k}", _array_type(x)) for k, x in enumerate(primals)]
+        dy = _evaluate_at(
+            lambda e: tangent_of_application(e, moved, Var("y", _array_type(y))),
             own,
             primals,
             {"y": y, **{x.name: dx for x, dx in zip(moved, tangents, strict=True)}},
@@ -929,20 +974,21 @@ def _function(name: str) -> Callable[..., Any]:
     return made  # type: ignore[no-any-return]
 
 
-def _type(x: Any) -> Any:
+def _array_type(x: Any) -> Any:
+    """Return the tensor type of an array."""
     return types.array(tuple(map(Affine.of, x.shape)))
 
 
-def _evaluated(
+def _evaluate_at(
     of: Callable[[Apply], Term | None],
     definition: Definition,
     arrays: Sequence[Any],
     others: Mapping[str, Any] = {},
 ) -> Any:
-    """A term of the definition at variables, evaluated in dense arrays; None where there is none."""
-    operands = tuple([Var(f"x{k}", _type(x)) for k, x in enumerate(arrays)])
+    """Evaluate a term that `of` makes of a definition, in dense arrays; None if there is no such term."""
+    operands = tuple([Var(f"x{k}", _array_type(x)) for k, x in enumerate(arrays)])
     e = of(Apply(definition, operands))
     if e is None:
         return None
     values = {**{x.name: value for x, value in zip(operands, arrays, strict=True)}, **others}
-    return Dense({}, {}, arrays[0].dtype).block(normalize(e), values)
+    return Dense({}, {}, arrays[0].dtype).compute_block(normalize(e), values)

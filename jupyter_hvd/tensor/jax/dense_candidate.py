@@ -44,10 +44,10 @@ from ..lowering.plan import Plan
 from ..lowering.roofline import Work
 from ..lowering.specialize import at_sizes
 from ..ssa.normalize import normalize
-from .computed_indices import with_index_arrays
+from .computed_indices import introduce_index_arrays
 from .dense import Dense, find_loop_rows, find_summed_terms
-from .execute import started
-from .jaxpr_cost import equations_of, work_of_jaxpr
+from .execute import initial_values
+from .jaxpr_cost import count_jaxpr_work, iterate_equations
 
 TURNS = 64  # of loops that are written out
 ROWS = 8  # of an array that are arrays of their own
@@ -74,7 +74,7 @@ class DenseWork:
 
 
 @dataclass(frozen=True, eq=False)
-class Plain:
+class DenseProgram:
     """The program of a kernel at given sizes, in dense arrays. `runs` has the functions that JAX has traced, by plan."""
 
     primal: Primal
@@ -83,19 +83,21 @@ class Plain:
 
     @cached_property
     def body(self) -> Term:
+        """The program without pairs, in dense arrays."""
         return self._body_and_places[0]
 
     @cached_property
     def _body_and_places(self) -> tuple[Term, Mapping[str, int]]:
+        """The program, and the exclusive bounds of the numbers in its computed index arrays."""
         body = normalize(self.primal.function.body)
-        return with_index_arrays(unstack_rows(body, self.sizes), self.sizes)
+        return introduce_index_arrays(unstack_rows(body, self.sizes), self.sizes)
 
     @cached_property
     def reason(self) -> str:
-        """Why it is no way to compute a kernel; nothing where it is one."""
+        """Why this is no way to compute the kernel; empty if it is one."""
         if any(isinstance(t, TupleSet) for _, t in self.primal.function.parameter_type):
             return "a set of tuples is not a dense array"
-        if self.unrolled > TURNS:
+        if self.unrolled_iterations > TURNS:
             return f"it would write out more than {TURNS} iterations of a loop"
         program = at_sizes(self.primal.ssa, self.sizes)
         if any(s not in program.statements for s in restrict_to_live(program).statements):
@@ -103,7 +105,7 @@ class Plain:
         return ""
 
     @cached_property
-    def unrolled(self) -> int:
+    def unrolled_iterations(self) -> int:
         """How many iterations of loops it writes out, each of which JAX traces."""
         return _count_written_iterations(self.body, self.sizes)
 
@@ -113,8 +115,8 @@ class Plain:
         return _has_reductions(self.body)
 
     def run(self, plan: Plan, arrays: Sequence[Any]) -> Any:
-        """The results of a plan; traceable by JAX."""
-        values = started(plan, arrays)
+        """Return the results of a plan; traceable by JAX."""
+        values = initial_values(plan, arrays)
         given = jax.tree_util.tree_map(lambda x: jnp.asarray(x, plan.dtype), values.arguments)
         picked = self._body_and_places[1]
         dense = Dense(
@@ -127,7 +129,7 @@ class Plain:
         )
 
         def value(moved: Mapping[str, Any]) -> Any:
-            found = dense.block(self.body, {**given, **moved})
+            found = dense.compute_block(self.body, {**given, **moved})
             return jax.tree_util.tree_map(lambda x: jnp.asarray(x, plan.dtype), found)
 
         pulled = self.primal.pulled
@@ -142,27 +144,29 @@ class Plain:
         found = to_pairs([slopes[x] for x in pulled.wrt], lambda a, b: (a, b))
         return (result, found) if pulled.with_value else found
 
-    def traced_once(self, plan: Plan) -> Callable[..., Any]:
-        """`run` of a plan: JAX traces it once for arrays of the same types, whether they are measured or computed with."""
+    def jit_run(self, plan: Plan) -> Callable[..., Any]:
+        """Return `run` of a plan, jitted: JAX traces it once for arrays of the same types, whether they are measured or
+        computed with.
+        """
         if plan not in self.runs:
             self.runs[plan] = jax.jit(lambda *arrays: self.run(plan, arrays), inline=True)
         return self.runs[plan]
 
     def require_fit(self, plan: Plan, arrays: Sequence[Any]) -> DenseWork:
-        """What it does; TensorError where it is no way to compute these, or an array of it is
-        much larger than the data and what the plan makes.
+        """Return the work of the dense program; raise TensorError if it is no way to compute these arrays, or makes far larger
+        ones than the plan.
         """
         if self.reason:
             raise TensorError(self.reason)
         try:
-            jaxpr = jax.make_jaxpr(self.traced_once(plan))(*arrays).jaxpr
+            jaxpr = jax.make_jaxpr(self.jit_run(plan))(*arrays).jaxpr
         except Exception as error:  # what of a program JAX cannot do, nobody has listed
             raise TensorError(f"JAX has none of its own: {error}") from error
-        equations = [*equations_of(jaxpr)]
-        made = [(n, times) for eqn, times in equations for n in map(_entries, eqn.outvars)]
+        equations = [*iterate_equations(jaxpr)]
+        made = [(n, times) for eqn, times in equations for n in map(_count_entries, eqn.outvars)]
         names = {eqn.primitive.name for eqn, _ in equations}
         own = [prod(shape) for shape in plan.shapes().values()]
-        data = map(_entries, (*jaxpr.invars, *jaxpr.outvars))
+        data = map(_count_entries, (*jaxpr.invars, *jaxpr.outvars))
         largest = max((n for n, _ in made), default=0)
         limit = max(plan.device.intermediate, TIMES * max((*own, *data), default=0))
         if largest > limit:
@@ -170,7 +174,7 @@ class Plain:
             raise TensorError(f"an array of {size} is much larger than the data")
         return DenseWork(
             sum(n * times for n, times in made),
-            work_of_jaxpr(jaxpr),
+            count_jaxpr_work(jaxpr),
             any(name.startswith("scatter") for name in names),
             bool(names & {"scan", "while"}),
             len(equations),
@@ -178,14 +182,16 @@ class Plain:
 
 
 def unstack_rows(e: Term, sizes: Mapping[str, int]) -> Term:
-    """The program with each array of several rows that are all read by their numbers as so many arrays: the gates of a cell,
-    `[[… if g < 2 else …] for g in range(4)]`. A JAX user would not stack what is different in each row.
+    """Return the program with each array of few rows, all read by constant numbers, as one array for each row.
+
+    Such are the gates of a cell, `[[… if g < 2 else …] for g in range(4)]`. A JAX user would not stack what differs in each
+    row.
     """
     if not isinstance(e, Let):
         return e
     value, name = e.value, e.name
     count = value.size.evaluate(sizes) if isinstance(value, Gen) else 0
-    if not 1 < count <= ROWS or not _by_numbers(e.body, name, count):
+    if not 1 < count <= ROWS or not _is_read_by_numbers(e.body, name, count):
         return Let(name, value, unstack_rows(e.body, sizes))
     assert isinstance(value, Gen)
 
@@ -197,13 +203,13 @@ def unstack_rows(e: Term, sizes: Mapping[str, int]) -> Term:
         return rebuild(t, row)
 
     own = [substitute(value.body, indices={value.index: Affine.of(k)}) for k in range(count)]
-    rows = ((f"{name}.{k}", _decided(body)) for k, body in enumerate(own))
+    rows = ((f"{name}.{k}", _drop_decided(body)) for k, body in enumerate(own))
     return unstack_rows(lets(rows, row(e.body)), sizes)
 
 
-def _decided(e: Term) -> Term:
-    """A term without the conditions that hold, and without what stands under those that do not."""
-    e = rebuild(e, _decided)
+def _drop_decided(e: Term) -> Term:
+    """Return a term without conditions that are true, and without what stands under false ones."""
+    e = rebuild(e, _drop_decided)
     match e:
         case Guard(condition, body) if condition == TRUE:
             return body
@@ -214,17 +220,17 @@ def _decided(e: Term) -> Term:
     return e
 
 
-def _by_numbers(e: Term, name: str, count: int) -> bool:
-    """Whether an array is read nowhere but at numbers below a count."""
+def _is_read_by_numbers(e: Term, name: str, count: int) -> bool:
+    """Return whether an array is only read at constant numbers below a count."""
     if isinstance(e, At) and isinstance(e.body, Var) and e.body.name == name:
         return e.index.is_constant and 0 <= e.index.constant < count
     if name not in e.variables:
         return True
-    return not isinstance(e, Var) and all(_by_numbers(x, name, count) for x in e.children)
+    return not isinstance(e, Var) and all(_is_read_by_numbers(x, name, count) for x in e.children)
 
 
 def _count_written_iterations(e: Term, sizes: Mapping[str, int]) -> int:
-    """How many iterations of loops are written out, those in loops too."""
+    """Return how many iterations of loops are written out, nested ones included."""
     inner = sum(_count_written_iterations(x, sizes) for x in e.children)
     if not isinstance(e, Iterate) or find_summed_terms(e) or find_loop_rows(e, sizes) is not None:
         return inner
@@ -232,10 +238,12 @@ def _count_written_iterations(e: Term, sizes: Mapping[str, int]) -> int:
 
 
 def _has_reductions(e: Term) -> bool:
+    """Return whether a term applies a function that reduces an array."""
     if isinstance(e, Apply) and e.definition.reduction:
         return True
     return any(map(_has_reductions, e.children))
 
 
-def _entries(variable: Any) -> int:
+def _count_entries(variable: Any) -> int:
+    """Return the number of entries of a variable of a jaxpr."""
     return prod(getattr(variable.aval, "shape", ()))

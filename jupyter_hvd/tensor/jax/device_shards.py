@@ -17,22 +17,22 @@ from ..lowering.ir import Accumulate, Step
 from ..lowering.plan import Plan
 from ..lowering.sharding import Axis, Division, Halo, Shards, Shares, shard_plan, with_halo
 from ..ssa.program import flatten_output
-from .execute import collected, run, started
+from .execute import collect_output, initial_values, run_action
 from .runtime import Values
 
 Place = tuple[str, tuple[int, ...]]  # a parameter, and a path of projections
 
 
-def sharded(
+def jit_sharded(
     plan: Plan, arrays: Sequence[Any], divisions: Sequence[Division], devices: Sequence[Any]
 ) -> Any:
-    """A jitted function of arrays like these, divided among devices along parameters' axes."""
+    """Return a jitted function of arrays like these, divided among devices along parameters' axes."""
     shapes = {
         x: np.shape(value)
         for (x, t), value in zip(plan.parameters, arrays, strict=True)
         if isinstance(t, Relation | IndexArray | TupleSet)
     }
-    longest = (max(extents(plan, arrays, one.axes)) for one in divisions)
+    longest = (max(divided_extents(plan, arrays, one.axes)) for one in divisions)
     divisions = [replace(one, extent=n) for one, n in zip(divisions, longest, strict=True)]
     shards = shard_plan(plan, divisions, shapes)
     grid = np.array(devices).reshape([one.devices for one in shards.shares])
@@ -40,15 +40,15 @@ def sharded(
 
     def run_share(*arrays: Any) -> Any:
         offsets = {one.offset: lax.axis_index(one.name) * one.rows for one in shards.shares}
-        values = replace(started(plan, arrays), under_shard_map=True, offsets=offsets)
+        values = replace(initial_values(plan, arrays), under_shard_map=True, offsets=offsets)
         for step in shards.steps:
-            found = run(step.action, _as_partial_sum(step, shards, values))
+            found = run_action(step.action, _as_partial_sum(step, shards, values))
             early = tuple(one.name for one in shards.shares if step.name in one.early)
             found = lax.psum(found, early) if early else found
             values.arrays[step.name] = found
             around = [one for one in shards.shares if step.name in one.halos]
             for one in around:
-                found = exchanged(found, one.local[step.name], one.halos[step.name], one)
+                found = exchange_halos(found, one.local[step.name], one.halos[step.name], one)
             if around:
                 values.arrays[with_halo(step.name)] = found
         found = all_reduce_outputs(values.arrays, plan, shards)
@@ -60,14 +60,16 @@ def sharded(
             given.setdefault((x, path), {})[axis] = one
 
     def spec(_: Any, axes: Mapping[int, Shares]) -> Any:
-        return _spec({axis: one.name for axis, one in axes.items()})
+        return _partition_spec({axis: one.name for axis, one in axes.items()})
 
     ins = tuple(
-        () if isinstance(t, Integer) else _each(spec, x, value, given)
+        () if isinstance(t, Integer) else _map_arrays(spec, x, value, given)
         for (x, t), value in zip(plan.parameters, arrays, strict=True)
     )
     outs = {
-        name: _spec({one.local[name]: one.name for one in shards.shares if name in one.local})
+        name: _partition_spec(
+            {one.local[name]: one.name for one in shards.shares if name in one.local}
+        )
         for name in flatten_output(plan.output)
     }
     whole = plan.shapes(whole=True)
@@ -75,7 +77,7 @@ def sharded(
 
     def run_shares(*arrays: Any) -> Any:
         padded = [
-            value if isinstance(t, Integer) else _each(_padded, x, value, given)
+            value if isinstance(t, Integer) else _map_arrays(_pad_for_shards, x, value, given)
             for (x, t), value in zip(plan.parameters, arrays, strict=True)
         ]
         found = on_shares(*padded)
@@ -84,20 +86,20 @@ def sharded(
                 axis = one.local[x]
                 if found[x].shape[axis] > whole[x][axis]:
                     found[x] = lax.slice_in_dim(found[x], 0, whole[x][axis], axis=axis)
-        return collected(plan.output, found)
+        return collect_output(plan.output, found)
 
     return jax.jit(run_shares)
 
 
-def _padded(array: Any, axes: Mapping[int, Shares]) -> Any:
-    """An array with zeros behind what is divided of it, for shares that are equal."""
+def _pad_for_shards(array: Any, axes: Mapping[int, Shares]) -> Any:
+    """Return an array with zeros behind its divided axes, so that all shares are equal."""
     shape = np.shape(array)
     missing = [axes[k].rows * axes[k].devices - n if k in axes else 0 for k, n in enumerate(shape)]
     return jnp.pad(jnp.asarray(array), [(0, n) for n in missing]) if any(missing) else array
 
 
-def exchanged(array: Any, axis: int, halo: Halo, among: Shares) -> Any:
-    """A share with the rows around it that its neighbours have, and zeros before the first and behind the last.
+def exchange_halos(array: Any, axis: int, halo: Halo, among: Shares) -> Any:
+    """Return a share with the rows around it that its neighbours have; zeros before the first and behind the last share.
 
     Each device sends `before` rows on and `behind` rows back, of each but the outermost ones; further neighbours are asked
     where these have not so many.
@@ -120,8 +122,8 @@ def exchanged(array: Any, axis: int, halo: Halo, among: Shares) -> Any:
     return jnp.concatenate([*front, array, *back], axis=axis)
 
 
-def extents(plan: Plan, arrays: Sequence[Any], axes: Sequence[Axis]) -> list[int]:
-    """Of each parameter's axis that is divided, how long it is."""
+def divided_extents(plan: Plan, arrays: Sequence[Any], axes: Sequence[Axis]) -> list[int]:
+    """Return how long each divided axis of the parameters is."""
     given, found = dict[Place, dict[int, None]](), list[int]()
     for x, path, axis in axes:
         given.setdefault((x, path), {})[axis] = None
@@ -130,32 +132,33 @@ def extents(plan: Plan, arrays: Sequence[Any], axes: Sequence[Axis]) -> list[int
         found.extend(np.shape(array)[axis] for axis in axes)
 
     for (x, _), value in zip(plan.parameters, arrays, strict=False):
-        _each(look, x, value, given)
+        _map_arrays(look, x, value, given)
     return found
 
 
-def _spec(axes: Mapping[int, str]) -> Any:
+def _partition_spec(axes: Mapping[int, str]) -> Any:
+    """Return JAX's PartitionSpec for axes that are divided along named mesh axes."""
     return PartitionSpec(*(axes.get(k) for k in range(max(axes, default=-1) + 1)))
 
 
-def _each(
+def _map_arrays(
     change: Callable[[Any, Mapping[int, Any]], Any],
     x: str,
     value: Any,
     given: Mapping[Place, Mapping[int, Any]],
     path: tuple[int, ...] = (),
 ) -> Any:
-    """A parameter with something made of each of its arrays and the axes that are divided of it."""
+    """Return a parameter with `change` applied to each of its arrays and the axes that are divided of it."""
     if isinstance(value, tuple):
         last = len(value) - 1  # part k of a tuple, which is nested pairs
         paths = ((*path, *[1] * k, *([0] if k < last else [])) for k in range(len(value)))
         parts = zip(value, paths, strict=True)
-        return tuple(_each(change, x, part, given, at) for part, at in parts)
+        return tuple(_map_arrays(change, x, part, given, at) for part, at in parts)
     return change(value, given.get((x, path), {}))
 
 
 def _as_partial_sum(step: Step, shards: Shards, values: Values) -> Values:
-    """What a total of partial sums reads: what all devices have, on the first device only."""
+    """Return the values for a total of partial sums: what all devices have alike counts on the first device only."""
     sources = step.action.sources
     if not isinstance(step.action, Accumulate):
         return values
@@ -169,7 +172,7 @@ def _as_partial_sum(step: Step, shards: Shards, values: Values) -> Values:
 
 
 def all_reduce_outputs(found: dict[str, Any], plan: Plan, shards: Shards) -> dict[str, Any]:
-    """The outputs, partial sums added up over the devices, those over the same ones in one all-reduce."""
+    """Return the outputs with partial sums added up over the devices; those over the same devices share one all-reduce."""
     over: dict[tuple[str, ...], list[str]] = {}
     for x in dict.fromkeys(flatten_output(plan.output)):
         axes = tuple(one.name for one in shards.shares if x in one.partial)
@@ -186,7 +189,7 @@ def all_reduce_outputs(found: dict[str, Any], plan: Plan, shards: Shards) -> dic
 
 
 def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any) -> Any:
-    """`jax.shard_map`, wherever this JAX has it."""
+    """Return `jax.shard_map` of a function, also in versions of JAX that have it elsewhere."""
     specs = {"mesh": mesh, "in_specs": in_specs, "out_specs": out_specs}
     if hasattr(jax, "shard_map"):
         return jax.shard_map(function, check_vma=False, **specs)

@@ -13,7 +13,7 @@ _assumed: list[Device] = []
 
 
 def current_device() -> Device:
-    """The profile of JAX's first device, or of that which kernels are `planned_for`."""
+    """Return the profile of JAX's first device, or of the one that kernels are `planned_for`."""
     if _assumed:
         return _assumed[-1]
     return device_of(jax.default_backend(), jax.devices()[0].device_kind)
@@ -21,7 +21,7 @@ def current_device() -> Device:
 
 @contextmanager
 def planned_for(device: Device) -> Iterator[None]:
-    """Kernels are planned for another device than JAX's, to look at their plans or to compare them."""
+    """Plan kernels for another device than JAX's in this context, to look at their plans or to compare them."""
     _assumed.append(device)
     try:
         yield

@@ -24,17 +24,17 @@ class Span(NamedTuple):
     term: Term
 
 
-def spans(
+def find_spans(
     e: Term, extents: Mapping[str, int], sizes: Mapping[str, Affine]
 ) -> tuple[str, list[Span]] | None:
-    """The axis and the spans of a sum, in order; None where it has no such parts."""
-    parts = [*_parts(e)]
+    """Return the axis and the spans of a sum whose parts stand side by side along it, in order; None if it has no such parts."""
+    parts = [*_addends(e)]
     if len(parts) < 2 or not all(isinstance(part, Guard) for part in parts):
         return None
     found, axes = [], set[str]()
     for part in parts:
         p, body = strip_guards(part)
-        where = _span(substitute_predicate(p, sizes), extents)
+        where = _bounds_of_condition(substitute_predicate(p, sizes), extents)
         if where is None:
             return None
         axis, start, end = where
@@ -50,22 +50,25 @@ def spans(
 
 
 def _reads_elsewhere(e: Term, axis: str) -> bool:
-    """Whether anything is read at other places than that of an index along which there are several."""
+    """Return whether anything is read at other places than the index itself, along an axis with several entries."""
     if isinstance(e, At) and axis in e.index.names and e.index != Affine.of(axis):
         return True
     return any(_reads_elsewhere(child, axis) for child in e.children)
 
 
-def _parts(e: Term) -> Iterator[Term]:
+def _addends(e: Term) -> Iterator[Term]:
+    """Yield the addends of a sum."""
     if isinstance(e, Add):
-        yield from _parts(e.left)
-        yield from _parts(e.right)
+        yield from _addends(e.left)
+        yield from _addends(e.right)
     else:
         yield e
 
 
-def _span(p: Predicate, extents: Mapping[str, int]) -> tuple[str, int, int] | None:
-    """Where along an axis a condition holds; None where it is none of bounds for one axis."""
+def _bounds_of_condition(p: Predicate, extents: Mapping[str, int]) -> tuple[str, int, int] | None:
+    """Return the axis that a condition bounds, and from where to where it holds; None if it is not made of bounds for one
+    axis.
+    """
     bounds = [*conjuncts(p)]
     if len(p.names) != 1 or not all(isinstance(q, Compare) for q in bounds):
         return None

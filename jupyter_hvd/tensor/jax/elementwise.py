@@ -17,24 +17,26 @@ from ..language.affine import Affine
 from ..language.function import Function, parameter_names
 from ..language.predicates import TRUE, conjuncts
 from ..language.terms import Add, Call, Const, Mul, Term, Var
-from ..lowering.concatenations import Chain, join_parts
+from ..lowering.concatenations import Chain, find_concatenations
 from ..lowering.ir import Accumulate, Apply, Masked, Reduce, Rewriting, extents_of
 from .access import Space, align
-from .masks import mask
-from .runtime import Values, entries, inside, turned
+from .masks import make_mask
+from .runtime import Values, is_inside, look_up_entries, read_in_order
 
 
-def _nothing(x: Any, w: Any) -> Any:
+def _zero_slope(x: Any, w: Any) -> Any:
+    """Return zeros of the shape and dtype of two numbers together."""
     return jnp.zeros(jnp.broadcast_shapes(jnp.shape(x), jnp.shape(w)), jnp.result_type(x, w))
 
 
-def _slope(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
-    return _nothing(*primals), tangents[0] * primals[1]
+def _slope_jvp(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Return the value and the tangent of `_zero_slope`, whose derivative is its second argument."""
+    return _zero_slope(*primals), tangents[0] * primals[1]
 
 
 #: 0, of which the derivative by x is w.
-_tangent: Any = jax.custom_jvp(_nothing)
-_tangent.defjvp(_slope)
+_tangent: Any = jax.custom_jvp(_zero_slope)
+_tangent.defjvp(_slope_jvp)
 
 
 #: What JAX is to differentiate otherwise than it would.
@@ -47,31 +49,31 @@ _OWN: dict[str, Callable[..., Any]] = {
 REDUCTIONS: dict[str, Callable[..., Any]] = {"maximum": jnp.max, "minimum": jnp.min}
 
 
-def reduction(function: str, x: Any, axes: tuple[int, ...]) -> Any:
-    """What a function of two numbers makes of the entries along axes; infinite where there are none."""
+def reduce_axes(function: str, x: Any, axes: tuple[int, ...]) -> Any:
+    """Reduce entries along axes by a function of two numbers; infinite if there are no entries."""
     if x.size:
         return REDUCTIONS[function](x, axes)
     of_none = -jnp.inf if function == "maximum" else jnp.inf
     return REDUCTIONS[function](x, axes, initial=of_none)
 
 
-def reduced(step: Reduce, values: Values) -> Any:
-    """The array of a reduction that is no sum."""
+def run_reduction(step: Reduce, values: Values) -> Any:
+    """Return the array of a reduction that is no sum, such as a maximum."""
     space = Space(step.extents)
-    entries((), space, values)
+    look_up_entries((), space, values)
     if not prod(extents_of(step.over)):
         nothing = jnp.zeros((*step.shape, 0), values.dtype)
-        return reduction(step.function, nothing, (-1,))
-    array, axes = turned(step.read, space, values)
+        return reduce_axes(step.function, nothing, (-1,))
+    array, axes = read_in_order(step.read, space, values)
     gone = tuple(k for k, i in enumerate(axes) if i not in step.axes)
     kept = tuple(i for i in axes if i in step.axes)
-    found = reduction(step.function, array, gone)
+    found = reduce_axes(step.function, array, gone)
     return jnp.broadcast_to(align((found, kept), step.axes), step.shape)
 
 
 @cache
-def kernel_of(name: str) -> Callable[..., Any]:
-    """JAX's function for a row of the table of elementary functions."""
+def find_kernel(name: str) -> Callable[..., Any]:
+    """Return JAX's function for an elementary function by its name."""
     if name in _OWN:
         return _OWN[name]
     row = find_elementary(name)
@@ -85,34 +87,39 @@ def kernel_of(name: str) -> Callable[..., Any]:
 
 
 def accumulate(step: Accumulate, values: Values) -> Any:
-    """The array of an accumulating step."""
+    """Return the array of a step that adds arrays."""
     space = Space(step.extents)
     axes = tuple(space.extents)
-    added = _added(step.addends, space, values, step.parted)
+    added = _add_addends(step.addends, space, values, step.parted)
     return jnp.broadcast_to(added, space.shape(axes))
 
 
-def _added(addends: Sequence[Masked], space: Space, values: Values, parted: bool = False) -> Any:
+def _add_addends(
+    addends: Sequence[Masked], space: Space, values: Values, parted: bool = False
+) -> Any:
+    """Return the sum of addends, as concatenated parts where these are disjoint spans of an axis."""
     shapes = {m.read.array: values.arrays[m.read.array].shape for m in addends}
-    found = join_parts(addends, space.extents, shapes, parted)
-    padded = not all(inside(m.read, shapes[m.read.array], space) for m in addends)
-    return _sum(
-        _ends_first(found) if padded else found,
+    found = find_concatenations(addends, space.extents, shapes, parted)
+    padded = not all(is_inside(m.read, shapes[m.read.array], space) for m in addends)
+    return _add_in_sequence(
+        _order_padded(found) if padded else found,
         space,
         values,
         padded or _is_stencil(addends, space),
     )
 
 
-def _sum(
+def _add_in_sequence(
     addends: Sequence[Masked | Chain], space: Space, values: Values, in_order: bool = False
 ) -> Any:
-    """A sum, what is subtracted last; or in this order, multiplied by -1: XLA turns `-x + y` round, and a stencil's loop takes
-    longer with a subtraction.
+    """Return a sum, with subtracted addends last.
+
+    If `in_order`, the order is kept and they are multiplied by -1: XLA turns `-x + y` round, and a stencil's loop takes longer
+    with a subtraction.
     """
     result: Any = None
     for addend in addends if in_order else sorted(addends, key=_is_subtracted):
-        one = _one_after_the_other if isinstance(addend, Chain) else _addend
+        one = _concatenate_parts if isinstance(addend, Chain) else _compute_addend
         array = one(addend, space, values)  # type: ignore[arg-type]
         minus = _is_subtracted(addend)
         if minus and not in_order and result is not None:
@@ -124,18 +131,19 @@ def _sum(
 
 
 def _is_stencil(addends: Sequence[Masked], space: Space) -> bool:
-    """Whether entries are read at several places along the axes."""
+    """Return whether entries are read at several places along the axes."""
     whole = (m.read.indices for m in addends if len(m.read.indices) == len(space.extents))
     return len({tuple(a.constant for a in indices) for indices in whole}) > 1
 
 
 def _is_subtracted(addend: Masked | Chain) -> bool:
+    """Return whether an addend is subtracted."""
     return isinstance(addend, Masked) and addend.minus
 
 
-def _ends_first(addends: Sequence[Masked | Chain]) -> Sequence[Masked | Chain]:
-    """Of two addends the one first that is read further on: where both are padded, XLA's loop over the two has no vectors in the
-    other order.
+def _order_padded(addends: Sequence[Masked | Chain]) -> Sequence[Masked | Chain]:
+    """Return two addends with the one first that is read further on: if both are padded, XLA does not vectorize the other
+    order.
     """
     match addends:
         case [Masked(read=first), Masked(read=second)]:
@@ -144,82 +152,91 @@ def _ends_first(addends: Sequence[Masked | Chain]) -> Sequence[Masked | Chain]:
     return addends
 
 
-def _one_after_the_other(chain: Chain, space: Space, values: Values) -> Any:
+def _concatenate_parts(chain: Chain, space: Space, values: Values) -> Any:
+    """Return an addend that has several parts along an axis, each computed by itself, as one array."""
     axes, made = tuple(space.extents), []
     for part in chain.parts:
         at = {chain.axis: Affine.of(chain.axis) + part.start}
         here = Space({**space.extents, chain.axis: part.stop - part.start})
         addends = [m.rewritten(Rewriting.substituting(at)) for m in part.addends]
-        made.append(jnp.broadcast_to(_sum(addends, here, values), here.shape(axes)))
+        made.append(jnp.broadcast_to(_add_in_sequence(addends, here, values), here.shape(axes)))
     return jnp.concatenate(made, axes.index(chain.axis))
 
 
-def _addend(addend: Masked, space: Space, values: Values) -> Any:
+def _compute_addend(addend: Masked, space: Space, values: Values) -> Any:
+    """Return the array of one addend, scaled, and zero where its mask is false."""
     here = Space(space.extents)
-    entries(addend.lookups, here, values)
-    array = align(turned(addend.read, here, values), tuple(space.extents))
+    look_up_entries(addend.lookups, here, values)
+    array = align(read_in_order(addend.read, here, values), tuple(space.extents))
     for name in addend.scale:
         array = values.arrays[name] * array
     if addend.mask != TRUE:
-        array = jnp.where(_inside(addend, here, values), array, jnp.zeros((), array.dtype))
+        array = jnp.where(
+            _where_mask_holds(addend, here, values), array, jnp.zeros((), array.dtype)
+        )
     return array
 
 
-def _inside(step: Masked | Apply, space: Space, values: Values) -> Any:
+def _where_mask_holds(step: Masked | Apply, space: Space, values: Values) -> Any:
+    """Return where the mask of a step holds, aligned to all axes."""
     axes = tuple(space.extents)
     inside: Any = jnp.asarray(True)
     for q in conjuncts(step.mask):
-        inside = inside & align(mask(q, space, values.relation), axes)
+        inside = inside & align(make_mask(q, space, values.relation), axes)
     return inside
 
 
-def inverted(step: Apply, values: Values) -> Any:
-    """What a step that takes reciprocals takes them of."""
+def compute_divisor(step: Apply, values: Values) -> Any:
+    """Return the array of which a step takes reciprocals, so that a reader can divide by it."""
     space = Space(step.extents)
-    return jnp.broadcast_to(_added(step.arguments[0], space, values), space.shape(step.axes))
+    return jnp.broadcast_to(_add_addends(step.arguments[0], space, values), space.shape(step.axes))
 
 
-def apply(step: Apply, values: Values) -> Any:
-    """The array of a map step."""
+def run_apply(step: Apply, values: Values) -> Any:
+    """Return the array of a step that applies a function entry by entry."""
     space = Space(step.extents)
     shape = space.shape(tuple(space.extents))
-    arguments = [_added(argument, space, values) for argument in step.arguments]
+    arguments = [_add_addends(argument, space, values) for argument in step.arguments]
     if step.mask == TRUE:
-        return jnp.broadcast_to(call(step.function, arguments, values.dtype), shape)
-    entries(step.lookups, space, values)
-    inside = _inside(step, space, values)
+        return jnp.broadcast_to(call_primitive(step.function, arguments, values.dtype), shape)
+    look_up_entries(step.lookups, space, values)
+    inside = _where_mask_holds(step, space, values)
     # Where the mask is false the function sees 1, so that neither it nor JAX's derivative of it
     # makes NaN there.
     safe = [jnp.where(inside, argument, jnp.ones((), argument.dtype)) for argument in arguments]
-    found = call(step.function, safe, values.dtype)
+    found = call_primitive(step.function, safe, values.dtype)
     return jnp.broadcast_to(jnp.where(inside, found, jnp.zeros((), found.dtype)), shape)
 
 
-def call(function: Function, arguments: Sequence[Any], dtype: Any) -> Any:
-    """A primitive at every entry at once; of those whose slopes are JAX's the slope is, too, which XLA fuses better: `1 - t·t`
-    it would compute again in each reader, where it stores `(1 + t)·(1 - t)`.
+def call_primitive(function: Function, arguments: Sequence[Any], dtype: Any) -> Any:
+    """Return a primitive at every entry.
+
+    If it is the slope of a function whose slopes are JAX's, JAX differentiates that: XLA would compute `1 - t·t` again in each
+    reader, but stores `(1 + t)·(1 - t)`.
     """
     base = function.slope_of
     if base is not None and base.name in SLOPES_OF_JAX:
         (x,) = arguments
-        return jax.jvp(kernel_of(base.name), (x,), (jnp.ones_like(x),))[1]
+        return jax.jvp(find_kernel(base.name), (x,), (jnp.ones_like(x),))[1]
     if function.body is None:
-        return kernel_of(function.name)(*arguments)
+        return find_kernel(function.name)(*arguments)
     names = parameter_names(function.arity)
-    return scalar(function.body, dict(zip(names, arguments, strict=True)), dtype)
+    return evaluate_scalar(function.body, dict(zip(names, arguments, strict=True)), dtype)
 
 
-def scalar(e: Term, values: Mapping[str, Any], dtype: Any) -> Any:
-    """A scalar term over values of its variables."""
+def evaluate_scalar(e: Term, values: Mapping[str, Any], dtype: Any) -> Any:
+    """Return the value of a scalar term at values of its variables."""
     match e:
         case Var(name):
             return values[name]
         case Const(value):
             return jnp.asarray(float(value), dtype)  # type: ignore[arg-type]
         case Add(left, right):
-            return scalar(left, values, dtype) + scalar(right, values, dtype)
+            return evaluate_scalar(left, values, dtype) + evaluate_scalar(right, values, dtype)
         case Mul(left, right):
-            return scalar(left, values, dtype) * scalar(right, values, dtype)
+            return evaluate_scalar(left, values, dtype) * evaluate_scalar(right, values, dtype)
         case Call(function, arguments):
-            return call(function, [scalar(x, values, dtype) for x in arguments], dtype)
+            return call_primitive(
+                function, [evaluate_scalar(x, values, dtype) for x in arguments], dtype
+            )
     raise TypeError(e)

@@ -21,18 +21,19 @@ SLOW = frozenset(
 )
 
 
-def work_of_jaxpr(jaxpr: Any) -> Work:
-    """What it does, its loops as often as they run."""
-    total = Work(stored=sum(map(_entries, jaxpr.invars)))
-    for equation, times in equations_of(jaxpr):
-        total += _equation_work(equation).repeated_work(times)
+def count_jaxpr_work(jaxpr: Any) -> Work:
+    """Return the work of a jaxpr, with loops counted as often as they run."""
+    total = Work(stored=sum(map(_count_entries, jaxpr.invars)))
+    for equation, times in iterate_equations(jaxpr):
+        total += _equation_work(equation).repeat(times)
     return total
 
 
 def _equation_work(equation: Any) -> Work:
+    """Return the work of one equation of a jaxpr."""
     name = equation.primitive.name
-    made = sum(map(_entries, equation.outvars))
-    read = sum(map(_entries, equation.invars))
+    made = sum(map(_count_entries, equation.outvars))
+    read = sum(map(_count_entries, equation.invars))
     if name in FREE:
         return Work()
     if name == "dot_general":
@@ -44,7 +45,7 @@ def _equation_work(equation: Any) -> Work:
     if name.startswith(("gather", "dynamic_slice")):
         return Work(gathered=made)
     if name.startswith("scatter"):
-        return Work(scattered=_entries(equation.invars[2]), stored=2 * made, kernels=1)
+        return Work(scattered=_count_entries(equation.invars[2]), stored=2 * made, kernels=1)
     if name.startswith(("reduce_window", "cum")):
         return Work(running=made, stored=2 * made, kernels=SCAN_KERNELS)
     if name.startswith(("reduce_", "argm")) and name != "reduce_precision":
@@ -54,21 +55,23 @@ def _equation_work(equation: Any) -> Work:
     return Work(operations=made)
 
 
-def equations_of(jaxpr: Any, times: int = 1) -> Iterator[tuple[Any, int]]:
-    """What is computed, and how often."""
+def iterate_equations(jaxpr: Any, times: int = 1) -> Iterator[tuple[Any, int]]:
+    """Yield each equation of a jaxpr and of those inside, and how often it runs."""
     for equation in jaxpr.eqns:
         given = [value for name, value in equation.params.items() if name != "update_jaxpr"]
         inner = [x for x in jax.tree_util.tree_leaves(given, is_leaf=_is_jaxpr) if _is_jaxpr(x)]
         iterations = equation.params.get("length", 1) if equation.primitive.name == "scan" else 1
         for x in inner:
-            yield from equations_of(getattr(x, "jaxpr", x), times * iterations)
+            yield from iterate_equations(getattr(x, "jaxpr", x), times * iterations)
         if not inner or iterations > 1:  # a scan makes histories, too
             yield equation, times
 
 
 def _is_jaxpr(x: Any) -> bool:
+    """Return whether a parameter of an equation is a jaxpr."""
     return hasattr(getattr(x, "jaxpr", x), "eqns")
 
 
-def _entries(variable: Any) -> int:
+def _count_entries(variable: Any) -> int:
+    """Return the number of entries of a variable."""
     return prod(getattr(variable.aval, "shape", ()))

@@ -32,15 +32,15 @@ from ..lowering.ir import Load, Step
 from ..lowering.liveness import restrict_to_live
 from ..lowering.lower import Lowered, lower
 from ..lowering.plan import Counts, Plan
-from ..lowering.relation_joins import Join, joins_within, power_of_two, tables_of
+from ..lowering.relation_joins import Join, build_tables, joins_within, power_of_two
 from ..lowering.roofline import work_of
 from ..lowering.specialize import at_sizes
 from ..ssa.program import Contraction, Map, Program, all_statements
 from . import stored_choices
-from .arguments import as_array, floating_type, kind_of, leaves
-from .dense_candidate import DenseWork, Plain
+from .arguments import as_array, dtype_and_weakness, flat_arrays, floating_type
+from .dense_candidate import DenseProgram, DenseWork
 from .devices import current_device
-from .execute import execute, run_all, started
+from .execute import execute, initial_values, run_steps
 from .runtime import Values
 
 Kinds = list[tuple[str, ParameterType]]
@@ -85,7 +85,7 @@ class Kernel:
     ) -> None:
         self.kinds = kinds
         self._constants = constants or {}
-        self.plain = None if primal is None else Plain(primal, sizes)
+        self.plain = None if primal is None else DenseProgram(primal, sizes)
         self._written, self._sizes = program, sizes
         self.program = at_sizes(program, sizes)
         known = {name: Affine.of(value) for name, value in sizes.items()}
@@ -110,7 +110,7 @@ class Kernel:
     def arrays(
         self, arguments: Sequence[Any], rows: Mapping[int, Any] = NO_ROWS
     ) -> tuple[Any, ...]:
-        """The arguments as JAX takes them: sets of tuples as rows in order, those that are known as `rows` has them."""
+        """Return the arguments as JAX takes them: sets of tuples as sorted rows, those in `rows` as they stand there."""
         typed = zip(self.kinds, arguments, strict=True)
         if not rows:  # the usual case, which takes as little time as can be
             return tuple([as_array(type_, value) for (_, type_), value in typed])
@@ -124,14 +124,12 @@ class Kernel:
         return tuple(found)
 
     def rows(self, arrays: Sequence[Any]) -> dict[int, Any]:
-        """The tuples of sets and of boolean arrays that come with them, by position."""
+        """Return the tuples of sets, and of boolean arrays that come with them, by position."""
         sets = {k: arrays[k] for k in self._sets}
         return sets | {k: v.rows for k, v in enumerate(arrays) if isinstance(v, Tuples)}
 
     def operands(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
-        """As `arrays`, but boolean arrays with few true entries come with their tuples, and all with the
-        tables of joins.
-        """
+        """Return `arrays`, but boolean arrays with few true entries with their tuples, and all with the tables of joins."""
         found = list(self.arrays(arguments))
         for k in self._sparse:
             if not isinstance(found[k], jax.core.Tracer) and is_sparse(found[k]):
@@ -139,7 +137,7 @@ class Kernel:
         return with_joins(tuple(found), self.joins(found))
 
     def relations(self, arguments: Sequence[Any]) -> dict[str, RelationData]:
-        """The data of relations and index arrays, on the host."""
+        """Return the data of relations and index arrays on the host, by name."""
         return {
             x: RelationData(t, np.asarray(value))
             for (x, t), value in zip(self.kinds, self.arrays(arguments), strict=True)
@@ -149,8 +147,9 @@ class Kernel:
     # Plans, made on the host
 
     def counts(self, arrays: Sequence[Any]) -> Counts:
-        """The number of tuples of each relation that is given by its tuples; and of each index array without an entry outside of
-        the least size that has room for them all that size.
+        """Return the number of tuples of each relation that is given by its tuples.
+
+        Also the size of each index array for which all entries are less than a size of the program: the least such size.
         """
         rows = [(k, len(arrays[k])) for k in self._sets]
         rows += [(k, len(arrays[k].rows)) for k in self._sparse if isinstance(arrays[k], Tuples)]
@@ -171,7 +170,7 @@ class Kernel:
         )
 
     def joins(self, arrays: Sequence[Any]) -> dict[Join, Any]:
-        """The tables of the joins of relations over which to iterate, for arrays without them."""
+        """Return the tables of the joins over which to iterate, for arrays that come without them."""
         if not self._may_join:
             return {}
         counts = self.counts(arrays)
@@ -184,7 +183,7 @@ class Kernel:
         tables |= {self.kinds[k][0]: unpad_rows(arrays[k].rows) for k in sparse}
         if about not in self.wanted:
             self.wanted[about] = self._worthwhile(counts, self.dtype(arrays), tables)
-        return tables_of(self.wanted[about], tables)
+        return build_tables(self.wanted[about], tables)
 
     def _worthwhile(
         self, counts: Counts, dtype: np.dtype[Any], tables: Mapping[str, Any]
@@ -205,7 +204,7 @@ class Kernel:
                 used = {part for join in plan.joins for part in joins_within(join)}
                 return {x: n for x, n in most.items() if x in used}
             most |= asked
-            made = tables_of(most, tables)
+            made = build_tables(most, tables)
             found = {x: len(made[x]) if x in made else 0 for x in most}
         return {x: n for x, n in most.items() if found[x]}
 
@@ -225,22 +224,20 @@ class Kernel:
         return sum(q.relation in listed for q in atoms) > 1
 
     def dtype(self, arrays: Sequence[Any]) -> np.dtype[Any]:
-        """The type in which it is computed: the floating type of the real arguments together."""
-        reals = [leaf for k in self._reals for leaf in leaves(arrays[k])]
-        kinds = (jax.config.jax_enable_x64, *map(kind_of, reals))
+        """Return the floating dtype of the real arguments together, in which it is computed."""
+        reals = [leaf for k in self._reals for leaf in flat_arrays(arrays[k])]
+        kinds = (jax.config.jax_enable_x64, *map(dtype_and_weakness, reals))
         if kinds not in self.dtypes:
             self.dtypes[kinds] = floating_type(reals)
         return self.dtypes[kinds]
 
     @cached_property
     def restricted(self) -> Program:
-        """The program, only what is read computed; the same for every number of tuples."""
+        """The program without statements that nothing reads; the same for every number of tuples."""
         return restrict_to_live(self.program)
 
     def compile(self, counts: Counts, dtype: np.dtype[Any], choices: Choices = MODEL) -> Plan:
-        """How to compute the program in a floating type, for relations with so many tuples; made
-        once for each of these, without any array.
-        """
+        """Return the plan in a floating dtype for relations with so many tuples; made once for each, without any array."""
         key = counts, dtype, choices
         if key not in self.plans and choices.dense:
             self.plans[key] = replace(self.compile(counts, dtype), choices=choices)
@@ -254,7 +251,7 @@ class Kernel:
         return self.plans[key]
 
     def jit_plan(self, plan: Plan) -> Any:
-        """The function of a plan: one, so that what measures it and what calls it share what JAX compiles."""
+        """Return the jitted function of a plan: one, so that what measures it and what calls it share what JAX compiles."""
 
         def run(*arrays: Any) -> Any:
             return self.executed(plan, arrays)
@@ -264,25 +261,29 @@ class Kernel:
         return self.functions[plan]
 
     def choices(self, arrays: Sequence[Any]) -> Choices:
-        """The way to compute it that `tuning` has found the fastest, or else the model's."""
-        found = stored_choices.known(self.digest(self.counts(arrays), self.dtype(arrays)))
+        """Return the choices that `tuning` found the fastest, else those of the cost model."""
+        found = stored_choices.find_choice(self.digest(self.counts(arrays), self.dtype(arrays)))
         return self.by_model(arrays) if found is None else found
 
     def by_model(self, arrays: Sequence[Any]) -> Choices:
-        """Choose a candidate with the cost model, where none was measured."""
+        """Return the candidate that the cost model chooses, for kernels that were not measured."""
         key = self.counts(arrays), self.dtype(arrays)
         if key not in self.models:
             plain = self.plain
-            reduces = plain is not None and plain.unrolled == 0 and plain.has_reductions
-            dense = reduces and self.is_dense(arrays) and not self.compile(*key).sums_row_by_row
+            reduces = plain is not None and plain.unrolled_iterations == 0 and plain.has_reductions
+            dense = (
+                reduces
+                and self.is_dense_worth_trying(arrays)
+                and not self.compile(*key).sums_row_by_row
+            )
             if not dense and self.device.many_cores:
                 dense = self.saves_little(arrays)
             self.models[key] = DENSE if dense else MODEL
         return self.models[key]
 
     def saves_little(self, arrays: Sequence[Any]) -> bool:
-        """Whether the plan saves less than half of the dense candidate's predicted time, and moves more than a quarter of its
-        bytes.
+        """Return whether the plan saves less than half of the dense candidate's predicted time, and moves more than a quarter
+        of its bytes.
         """
         key = self.counts(arrays), self.dtype(arrays)
         try:
@@ -297,11 +298,10 @@ class Kernel:
         is_as_fast = made.work.least_seconds(*sizes) < SAVED * work.least_seconds(*sizes)
         return is_as_fast and made.work.stored < BYTES * work.stored
 
-    def is_dense(self, arrays: Sequence[Any]) -> bool:
-        """Whether the dense candidate makes at most 8 (`WORSE`) times as many array entries as the plan visits points.
+    def is_dense_worth_trying(self, arrays: Sequence[Any]) -> bool:
+        """Return whether the dense candidate makes at most 8 (`WORSE`) times as many array entries as the plan visits points.
 
-        The dense candidate is the program in dense arrays with JAX's own derivative (`choices.DENSE`). False where there is
-        none
+        The dense candidate is the program in dense arrays with JAX's own derivative (`choices.DENSE`). False if there is none
         for these arrays.
         """
         key = self.counts(arrays), self.dtype(arrays)
@@ -312,26 +312,28 @@ class Kernel:
         return made.entries <= WORSE * self.compile(*key).points
 
     def digest(self, counts: Counts, dtype: np.dtype[Any]) -> str:
-        """What is chosen is remembered by this: sizes and numbers of tuples up to the next power of two."""
+        """Return the key under which choices are stored: sizes and numbers of tuples up to the next power of two, dtype,
+        constants and program.
+        """
         key = counts, dtype
         if key not in self.digests:
             rounded = [(x, n.bit_length()) for x, n in (*sorted(self._sizes.items()), *counts)]
             known = (self.kinds, sorted(self._constants), rounded, dtype)
-            self.digests[key] = stored_choices.digest(self._written, *known)
+            self.digests[key] = stored_choices.kernel_digest(self._written, *known)
         return self.digests[key]
 
     def plan(self, arrays: Sequence[Any]) -> Plan:
-        """The plan for these arrays."""
+        """Return the plan for these arrays."""
         return self.compile(self.counts(arrays), self.dtype(arrays), self.choices(arrays))
 
     # Runs
 
     def run(self, *arrays: Any) -> Any:
-        """The whole program; nested pairs of arrays. Traceable by JAX."""
+        """Return the results of the whole program, as nested pairs of arrays; traceable by JAX."""
         return self.executed(self.plan(arrays), arrays)
 
     def executed(self, plan: Plan, arrays: Sequence[Any]) -> Any:
-        """Run a plan; use JAX's own derivative where the plan chose it and it fits these arrays."""
+        """Run a plan; use JAX's own derivative if the plan chose it and it fits these arrays."""
         given = zip(self.kinds, arrays, strict=False)
         known = [self._constants.get(x, value) for (x, _), value in given]
         arrays = (*known, *arrays[len(known) :])
@@ -339,12 +341,12 @@ class Kernel:
             with suppress(TensorError):
                 self.require_fit(plan, arrays)
                 assert self.plain is not None
-                return self.plain.traced_once(plan)(*arrays)
+                return self.plain.jit_run(plan)(*arrays)
             plan = self.compile(plan.counts, plan.dtype, MODEL)
         return execute(plan, arrays)
 
     def require_fit(self, plan: Plan, arrays: Sequence[Any]) -> DenseWork:
-        """What JAX's own way does; TensorError where it is none for these arrays."""
+        """Return the work of the dense program; raise TensorError if it is no way to compute these arrays."""
         if self.plain is None:
             raise TensorError("JAX has no such derivative")
         if any(isinstance(value, Tuples | dict) for value in arrays):
@@ -361,20 +363,21 @@ class Kernel:
         return found
 
     def stages(self, arguments: Sequence[Any]) -> Iterator[Stage]:
-        """The statements one by one; each needs the arrays kept of those before it."""
+        """Yield the statements one by one, ready to run; each needs the arrays kept of those before it."""
         arrays = self.operands(arguments)
         plan = self.plan(arrays)
-        start = started(plan, arrays)
+        start = initial_values(plan, arrays)
         for name in dict.fromkeys(s.name for s in self.program.statements):
-            yield _stage(name, [s for s in plan.steps if s.statement == name], start)
+            yield _make_stage(name, [s for s in plan.steps if s.statement == name], start)
 
 
 def with_joins(arrays: tuple[Any, ...], joins: Mapping[Join, Any]) -> tuple[Any, ...]:
-    """Arrays, and behind them the tables of joins, if any."""
+    """Return arrays, and behind them the tables of joins if there are any."""
     return (*arrays, {**joins}) if joins else arrays
 
 
-def _stage(name: str, steps: Sequence[Step], start: Values) -> Stage:
+def _make_stage(name: str, steps: Sequence[Step], start: Values) -> Stage:
+    """Return one statement ready to run by itself."""
     own = {step.name for step in steps}
     used = frozenset[str]().union(*(step.action.relations for step in steps))
     sources = frozenset[str]().union(*(step.action.sources for step in steps))
@@ -386,7 +389,7 @@ def _stage(name: str, steps: Sequence[Step], start: Values) -> Stage:
     def run(given: Any, reals: Any, data: Any) -> Any:
         related = {x: (start.data[x][0], array) for x, array in data.items()}
         values = replace(start, arguments=reals, data=related, arrays=dict(given))
-        run_all(steps, values)
+        run_steps(steps, values)
         return {x: values.arrays[x] for x in sorted(own)}
 
     return Stage(name, run, (given, reals, data), start.arrays.update)

@@ -15,10 +15,12 @@ from ..lowering.linear import Form
 Turn = Callable[..., tuple[Mapping[str, Any], Any]]
 
 
-def solved(
+def run_linear_loop(
     action: Scan, starts: Mapping[str, Any], rows: Mapping[str, Any], turn: Turn
 ) -> tuple[Any, ...]:
-    """What a loop carries, by place: histories where they are kept, what is left last elsewhere; `rows` in the order of turns."""
+    """Return what a loop of linear iterations carries, by place: a history if one is kept, else the last value. `rows` are in
+    the order of iterations.
+    """
     numbers = jnp.arange(action.count, dtype=jnp.int32)
     histories: dict[str, Any] = {}
     for place, form in action.solution:
@@ -29,14 +31,16 @@ def solved(
             carried = {p: jnp.zeros_like(x) for p, x in starts.items()} | known | {own: state}
             return turn(carried, (number, row))[0][own]
 
-        histories[own] = _history(after, form, starts[own], (numbers, rows, before))
+        histories[own] = _compose_history(after, form, starts[own], (numbers, rows, before))
     return tuple(
         histories[p] if place in action.kept else histories[p][-1] for place, p in enumerate(starts)
     )
 
 
-def _history(after: Callable[..., Any], form: Form, start: Any, given: tuple[Any, ...]) -> Any:
-    """What is carried before the first iteration and after each."""
+def _compose_history(
+    after: Callable[..., Any], form: Form, start: Any, given: tuple[Any, ...]
+) -> Any:
+    """Return what is carried before the first iteration and after each, by an associative scan."""
     zero = jnp.zeros_like(start)
     offsets = jax.vmap(lambda *xs: after(zero, *xs))(*given)
     match form:
@@ -50,14 +54,14 @@ def _history(after: Callable[..., Any], form: Form, start: Any, given: tuple[Any
                 *given
             )
             offsets = offsets.at[0].add(factors[0] * start)
-            _, states = lax.associative_scan(_scaled, (factors, offsets))
+            _, states = lax.associative_scan(_compose_scaled, (factors, offsets))
         case _:
             n, count = start.size, offsets.shape[0]
             matrices = jax.vmap(lambda *xs: jax.jacfwd(after)(zero, *xs))(*given)
             matrices = matrices.reshape(count, n, n)
             offsets = offsets.reshape(count, n)
-            offsets = offsets.at[0].add(_product(matrices[0], start.reshape(n)))
-            _, states = lax.associative_scan(_composed, (matrices, offsets))
+            offsets = offsets.at[0].add(_multiply_exactly(matrices[0], start.reshape(n)))
+            _, states = lax.associative_scan(_compose_affine, (matrices, offsets))
             states = states.reshape(count, *start.shape)
     return jnp.concatenate([start[None], states])
 
@@ -65,14 +69,17 @@ def _history(after: Callable[..., Any], form: Form, start: Any, given: tuple[Any
 Affine = tuple[Any, Any]
 
 
-def _scaled(earlier: Affine, later: Affine) -> Affine:
+def _compose_scaled(earlier: Affine, later: Affine) -> Affine:
+    """Compose two affine maps `a·x + b` with a number a."""
     return later[0] * earlier[0], later[0] * earlier[1] + later[1]
 
 
-def _composed(earlier: Affine, later: Affine) -> Affine:
-    product = _product(later[0], earlier[0])
-    return product, _product(later[0], earlier[1][..., None])[..., 0] + later[1]
+def _compose_affine(earlier: Affine, later: Affine) -> Affine:
+    """Compose two affine maps `A·x + b` with matrices A."""
+    product = _multiply_exactly(later[0], earlier[0])
+    return product, _multiply_exactly(later[0], earlier[1][..., None])[..., 0] + later[1]
 
 
-def _product(left: Any, right: Any) -> Any:
+def _multiply_exactly(left: Any, right: Any) -> Any:
+    """Return a matrix product at the highest precision."""
     return jnp.matmul(left, right, precision=lax.Precision.HIGHEST)

@@ -17,30 +17,34 @@ from .access import Space, align, read
 Relations = Callable[[str], tuple[ParameterType, Any]]  # the type and the data of each
 
 
-def mask(p: Predicate, space: Space, relations: Relations) -> Aligned:
-    """Where `p` holds, with its axes in the order of the space."""
-    return _Points(space, relations).holds_at(p)
+def make_mask(p: Predicate, space: Space, relations: Relations) -> Aligned:
+    """Return where `p` holds as a boolean array, with its axes in the order of the space."""
+    return _SpacePoints(space, relations).holds_at(p)
 
 
 @dataclass(frozen=True)
-class _Points(Points):
-    """Those of a space."""
+class _SpacePoints(Points):
+    """Evaluates predicates at all points of a space."""
 
     space: Space
     relations: Relations
 
     def affine_values(self, a: Affine) -> Aligned:
+        """Return the values of an affine expression at the points."""
         return self.space.index(a)
 
     def add_axis(self, axis: str, extent: int) -> Points:
+        """Return the points with one more axis, for a quantifier."""
         space = Space({**self.space.extents, axis: extent}, self.space.entries)
-        return _Points(space, self.relations)
+        return _SpacePoints(space, self.relations)
 
     def broadcast_together(self, values: Sequence[Aligned]) -> tuple[list[Any], Axes]:
+        """Return arrays aligned to their common axes, and those axes."""
         axes = tuple(n for n in self.space.extents if any(n in has for _, has in values))
         return [align(value, axes) for value in values], axes
 
     def is_member(self, relation: str, arguments: tuple[Affine, ...]) -> Aligned:
+        """Return whether tuples of indices are in a relation."""
         type_, array = self.relations(relation)
         if isinstance(type_, Relation):
             return read(array, arguments, self.space)
@@ -55,21 +59,21 @@ class _Points(Points):
         return inside, axes
 
 
-def row_of(rows: Any, indices: Sequence[Affine], space: Space) -> Aligned:
-    """The positions among rows in order of those that begin with indices; where there is none, their number."""
-    points = _Points(space, lambda _: (TupleSet(len(indices)), rows))
+def find_row(rows: Any, indices: Sequence[Affine], space: Space) -> Aligned:
+    """Return the positions of index tuples among sorted rows; the number of rows if there is none that begins with them."""
+    points = _SpacePoints(space, lambda _: (TupleSet(len(indices)), rows))
     columns, axes = points.broadcast_together([space.index(a) for a in indices])
-    low, same = _found(rows, columns)
+    low, same = _search_rows(rows, columns)
     return jnp.where(same, low, rows.shape[0]), axes
 
 
 def _is_row(rows: Any, columns: list[Any]) -> Any:
-    """Whether index tuples are among the rows."""
-    return _found(rows, columns)[1]
+    """Return whether index tuples are among the rows."""
+    return _search_rows(rows, columns)[1]
 
 
-def _found(rows: Any, columns: list[Any]) -> tuple[Any, Any]:
-    """Where index tuples are among rows in order, by binary search, and whether they are."""
+def _search_rows(rows: Any, columns: list[Any]) -> tuple[Any, Any]:
+    """Return by binary search where index tuples are among sorted rows, and whether they are."""
     count = rows.shape[0]
     shape = jnp.broadcast_shapes(*(column.shape for column in columns))
     if count == 0:

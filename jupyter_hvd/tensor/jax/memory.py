@@ -24,13 +24,13 @@ def require_memory(compiled: Any, plan: Plan | None = None) -> None:
     if needed > there:
         raise TensorError(
             f"the result and the intermediate arrays take {in_bytes(needed)}, and {in_bytes(there)} "
-            f"are available{f': {plan.widest()}' if plan else ''}",
+            f"are available{f': {plan.describe_largest()}' if plan else ''}",
             "`print(f.plan(…))` shows every array and its bytes; sum what need not be returned in full",
         )
 
 
-def within_memory(plan: Plan, run: Any) -> Callable[..., Any]:
-    """A jitted function that raises TensorError where there is not the memory for its plan."""
+def check_memory(plan: Plan, run: Any) -> Callable[..., Any]:
+    """Return a jitted function that raises TensorError if there is not the memory for its plan."""
     if plan.bound <= SMALL:
         return run  # type: ignore[no-any-return]
     compiled: list[Any] = []  # at most one, which `run` does not compile again
@@ -46,16 +46,17 @@ def within_memory(plan: Plan, run: Any) -> Callable[..., Any]:
 
 
 def _is_abstract(value: Any) -> bool:
+    """Return whether a value is one of JAX's tracers."""
     return isinstance(value, jax.core.Tracer)
 
 
 def may_exceed(plan: Plan) -> bool:
-    """Whether the arrays of a plan, none of them fused away, might take more memory than there is."""
+    """Return whether the arrays of a plan, none of them fused away, might take more memory than there is."""
     return plan.bound > SMALL and plan.bound > free_bytes()
 
 
 def needed_bytes(compiled: Any) -> int:
-    """What a compiled function allocates beside its arguments; 0 where XLA does not say."""
+    """Return the bytes that a compiled function allocates beside its arguments; 0 if XLA does not say."""
     with suppress(Exception):  # some platforms have no such analysis
         found = compiled.memory_analysis()
         return int(found.temp_size_in_bytes + found.output_size_in_bytes)
@@ -63,7 +64,7 @@ def needed_bytes(compiled: Any) -> int:
 
 
 def free_bytes() -> int:
-    """What the first device has left; on a CPU, what the system or its container has."""
+    """Return the bytes that the first device has left; on a CPU, those of the system or its container."""
     device = jax.devices()[0]
     if device.platform != "cpu":
         found = device.memory_stats() or {}

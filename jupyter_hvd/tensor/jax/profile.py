@@ -27,7 +27,7 @@ from .backend import kernel
 from .kernel import Kernel
 from .memory import require_memory
 from .precision import is_double, keeping_float64
-from .timing import median
+from .timing import median_seconds
 
 if TYPE_CHECKING:
     from ..instance import Instance
@@ -73,8 +73,8 @@ class Profile:
     def __str__(self) -> str:
         lines = [
             f"{'operations':>12} {'bytes':>12} {'XLA flops':>12} {'seconds':>10}  statement",
-            *(_line(s, f"{s.name} = {s.statement}") for s in (*self.statements,)),
-            _line(self.total, "total"),
+            *(_format_row(s, f"{s.name} = {s.statement}") for s in (*self.statements,)),
+            _format_row(self.total, "total"),
             *([self.predicted] if self.predicted is not None else []),
             f"compiled in {self.compile_seconds:.3f} s",
         ]
@@ -85,7 +85,8 @@ class ProfileCancelledError(Exception):
     """`cancelled()` said so."""
 
 
-def _line(s: StatementProfile, what: str) -> str:
+def _format_row(s: StatementProfile, what: str) -> str:
+    """Return one statement as a row of the table."""
     flops = "" if s.xla_flops is None else f"{s.xla_flops:.4g}"
     return f"{s.operations:>12} {s.bytes:>12} {flops:>12} {s.seconds:>10.2e}  {what}"
 
@@ -106,10 +107,10 @@ def profile(
     made = kernel(instance, sizes, program=instance.ssa)
     given = tuple(arguments.values())
     with keeping_float64(is_double(made.kinds, given)):
-        return _profiled(made, instance.ssa, given, repeats, progress, cancelled)
+        return _profile_kernel(made, instance.ssa, given, repeats, progress, cancelled)
 
 
-def _profiled(
+def _profile_kernel(
     made: Kernel,
     program: Program,
     given: tuple[Any, ...],
@@ -117,12 +118,14 @@ def _profiled(
     progress: Progress | None,
     cancelled: Cancelled | None,
 ) -> Profile:
+    """Return the profile of a kernel at given arguments; see `profile`."""
     data = made.relations(given)
     steps = len(program.statements) + 1
     concrete = dict(statement_terms(made.program))
     found: list[StatementProfile] = []
 
-    def go_on() -> None:
+    def report_progress() -> None:
+        """Report progress, and end the profile if it was cancelled."""
         if progress is not None and found:
             progress(len(found), steps)
         if cancelled is not None and cancelled():
@@ -131,9 +134,9 @@ def _profiled(
     statements = program.statements
     terms, stages = statement_terms(program), made.stages(given)
     for statement, (name, term), stage in zip(statements, terms, stages, strict=True):
-        go_on()
-        measured = _measured(stage.run, stage.operands, repeats)
-        points, together = counts(made.program[name], concrete[name], data)
+        report_progress()
+        measured = _compile_and_time(stage.run, stage.operands, repeats)
+        points, together = count_statement(made.program[name], concrete[name], data)
         found.append(
             StatementProfile(
                 name,
@@ -141,15 +144,15 @@ def _profiled(
                 "" if (p := points_of(statement.rhs)[1]) == TRUE else show(p),
                 points,
                 together,
-                _bytes((stage.operands, measured.result)),
+                _count_bytes((stage.operands, measured.result)),
                 measured.flops,
                 measured.bytes,
                 measured.seconds,
             )
         )
         stage.keep(measured.result)
-    go_on()
-    whole = _measured(made.run, made.operands(given), repeats)
+    report_progress()
+    whole = _compile_and_time(made.run, made.operands(given), repeats)
     if progress is not None:
         progress(steps, steps)
     total = StatementProfile(
@@ -168,14 +171,14 @@ def _profiled(
     return Profile(tuple(found), total, whole.compile_seconds, predicted)
 
 
-def whole(
+def measure_call(
     instance: Instance, sizes: Mapping[str, int], arguments: Mapping[str, Any]
 ) -> tuple[int, float | None]:
-    """Of the compiled call: the bytes that it allocates, arguments and result among them, and XLA's estimate of its flops."""
+    """Return the bytes that the compiled call allocates, arguments and result among them, and XLA's estimate of its flops."""
     made = kernel(instance, sizes)
     with keeping_float64(is_double(made.kinds, tuple(arguments.values()))):
         operands = made.operands(tuple(arguments.values()))
-        found = _measured(made.run, operands, 1)
+        found = _compile_and_time(made.run, operands, 1)
     return found.memory, found.flops
 
 
@@ -189,20 +192,21 @@ class _Measured:
     memory: int
 
 
-def _measured(run: Callable[..., Any], operands: Any, repeats: int) -> _Measured:
+def _compile_and_time(run: Callable[..., Any], operands: Any, repeats: int) -> _Measured:
+    """Return the result, the time and XLA's estimates of a function."""
     began = time.perf_counter()
     compiled = jax.jit(run).lower(*operands).compile()
     compile_seconds = time.perf_counter() - began
     require_memory(compiled)
     result = jax.block_until_ready(compiled(*operands))
-    seconds = median(lambda: compiled(*operands), repeats)
+    seconds = median_seconds(lambda: compiled(*operands), repeats)
     flops, moved = xla_estimates(compiled)
-    memory = _bytes((operands, result)) + temporary_bytes(compiled)
+    memory = _count_bytes((operands, result)) + temporary_bytes(compiled)
     return _Measured(result, flops, moved, seconds, compile_seconds, memory)
 
 
 def xla_estimates(compiled: Any) -> tuple[float | None, float | None]:
-    """XLA's own `flops` and `bytes accessed`; older JAX gives them in a list."""
+    """Return XLA's own `flops` and `bytes accessed`, None where it gives none; older JAX gives them in a list."""
     try:
         analysis = compiled.cost_analysis()
     except Exception:  # some platforms have none
@@ -214,14 +218,15 @@ def xla_estimates(compiled: Any) -> tuple[float | None, float | None]:
 
 
 def temporary_bytes(compiled: Any) -> int:
-    """What a compiled function allocates beside its arguments and result."""
+    """Return the bytes that a compiled function allocates beside its arguments and result; 0 if XLA does not say."""
     try:
         return int(compiled.memory_analysis().temp_size_in_bytes)
     except Exception:  # some platforms have none
         return 0
 
 
-def _bytes(values: Any) -> int:
+def _count_bytes(values: Any) -> int:
+    """Return the bytes of all arrays in nested values."""
     return sum(
         leaf.size * leaf.dtype.itemsize
         for leaf in jax.tree_util.tree_leaves(values)
@@ -229,8 +234,8 @@ def _bytes(values: Any) -> int:
     )
 
 
-def counts(rhs: Rhs, term: Term, data: Mapping[str, RelationData]) -> tuple[int, int]:
-    """The points of a statement's predicate and the operations of its term, at concrete sizes."""
+def count_statement(rhs: Rhs, term: Term, data: Mapping[str, RelationData]) -> tuple[int, int]:
+    """Return the points of a statement's predicate and the operations of its term, at concrete sizes."""
     made = count_operations(uniquify(term))
     together = sum(
         o.times * counting.count_points(o.binders, o.condition, data, o.sums) for o in made

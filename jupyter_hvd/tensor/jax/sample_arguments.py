@@ -19,18 +19,21 @@ if TYPE_CHECKING:
 def random_arguments(
     instance: Instance, sizes: Mapping[str, int], given: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """By name: numbers from 0.5 to 1.5, tuples of them, the sizes themselves, and the relations that are given."""
+    """Return arguments by name: random numbers from 0.5 to 1.5, tuples of them, the sizes themselves, and the relations that
+    are given.
+    """
     random = np.random.default_rng(0)
     dtype = jnp.result_type(float)
 
-    def made(type_: Any) -> Any:
+    def make_argument(type_: Any) -> Any:
+        """Return a random argument of a type."""
         if isinstance(type_, Product):
-            return made(type_.first), made(type_.second)
+            return make_argument(type_.first), make_argument(type_.second)
         dims = tuple(n.evaluate(sizes) for n in dimensions(type_))
         return np.asarray(random.uniform(0.5, 1.5, dims), dtype)
 
     return {
-        x: lay_out(from_pairs(made(type_), layout))
+        x: lay_out(from_pairs(make_argument(type_), layout))
         if isinstance(type_, Real | Array | Product)
         else sizes[reserve_generated_names(x)]
         if isinstance(type_, Integer)

@@ -19,26 +19,26 @@ _make_once: dict[str, Choices | None] = {}
 _told = False
 
 
-def known(digest: str) -> Choices | None:
-    """What has been chosen for a kernel, if anything has."""
+def find_choice(digest: str) -> Choices | None:
+    """Return what has been chosen for a kernel, in this process or on disk; None if nothing has."""
     if digest not in _make_once:
-        _make_once[digest] = _read(digest)
+        _make_once[digest] = _read_choice(digest)
     return _make_once[digest]
 
 
-def assume(digest: str, choices: Choices) -> None:
-    """From now on, in this process."""
+def set_choice(digest: str, choices: Choices) -> None:
+    """Use these choices for a kernel from now on, in this process."""
     _make_once[digest] = choices
 
 
-def remember(digest: str, choices: Choices) -> None:
-    """From now on, and in later processes where the disk takes it; where not, that is told once."""
+def store_choice(digest: str, choices: Choices) -> None:
+    """Use these choices for a kernel from now on, and store them on disk; a failure to do so is reported once."""
     global _told
-    assume(digest, choices)
-    file = _folder() / f"{digest}.json"
+    set_choice(digest, choices)
+    file = _choices_folder() / f"{digest}.json"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, json.dumps(_written(choices)).encode())
+        write_atomically(file, json.dumps(_choice_as_json(choices)).encode())
     except (OSError, UnusableInputError) as error:
         if not _told:
             _told = True
@@ -46,23 +46,26 @@ def remember(digest: str, choices: Choices) -> None:
             warnings.warn(message, stacklevel=2)
 
 
-def _read(digest: str) -> Choices | None:
+def _read_choice(digest: str) -> Choices | None:
+    """Return the stored choices; None if there are none that can be read."""
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-        kept = json.loads((_folder() / f"{digest}.json").read_bytes())
+        kept = json.loads((_choices_folder() / f"{digest}.json").read_bytes())
         return DENSE if kept.get("dense") else Choices.without(tuple(kept["omitted"]))
     return None
 
 
-def _written(choices: Choices) -> dict[str, object]:
+def _choice_as_json(choices: Choices) -> dict[str, object]:
+    """Return choices as they are stored in JSON."""
     return {"dense": True} if choices.dense else {"omitted": choices.omitted}
 
 
-def _folder() -> Path:
+def _choices_folder() -> Path:
+    """Return the folder of stored choices."""
     return cache_folder() / "kernels"
 
 
-def digest(*parts: object) -> str:
-    """A name for a kernel on this device, with these versions."""
+def kernel_digest(*parts: object) -> str:
+    """Return a name for a kernel on this device, with these versions of JAX and this package."""
     device = jax.devices()[0]
     own = sys.modules[
         __name__.partition(".")[0]

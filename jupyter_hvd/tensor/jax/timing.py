@@ -13,18 +13,18 @@ import jax
 import numpy as np
 
 
-def sample(run: Callable[[], Any], calls: int = 1) -> float:
-    """Seconds a call, of some calls one after the other."""
+def time_calls(run: Callable[[], Any], calls: int = 1) -> float:
+    """Return the mean seconds of some calls one after the other."""
     began = time.perf_counter()
     for _ in range(calls):
         jax.block_until_ready(run())
     return (time.perf_counter() - began) / calls
 
 
-def median(run: Callable[[], Any], repeats: int) -> float:
-    """The median of a function's seconds, after one call to compile it and to warm up."""
-    sample(run)
-    return statistics.median(sample(run) for _ in range(max(1, repeats)))
+def median_seconds(run: Callable[[], Any], repeats: int) -> float:
+    """Return the median seconds of a function, after one call to compile it and to warm up."""
+    time_calls(run)
+    return statistics.median(time_calls(run) for _ in range(max(1, repeats)))
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Spread:
 
     @property
     def is_narrow(self) -> bool:
+        """Whether the quartiles lie close together."""
         return self.high - self.low <= NARROW * self.median
 
 
@@ -49,13 +50,13 @@ CHANCE = 0.01  # so rarely a difference is told where there is none
 LONGEST = 2.0  # seconds of sampling after which times that have not settled never will
 
 
-def interleaved(
+def time_interleaved(
     functions: Sequence[Callable[[], Any]],
     repeats: int,
     step: Callable[[], None],
     longest: float = 0.0,
 ) -> list[list[float]]:
-    """Seconds a call of functions that run in turn, after one call each to warm up.
+    """Return the seconds of each call of functions that run in alternation, after one call each to warm up.
 
     Args:
         repeats: so many rounds at least.
@@ -64,27 +65,28 @@ def interleaved(
     """
     for run in functions:
         step()
-        sample(run)
-    calls = [max(1, int(SAMPLE / sample(run))) for run in functions]
+        time_calls(run)
+    calls = [max(1, int(SAMPLE / time_calls(run))) for run in functions]
     times: list[list[float]] = [[] for _ in functions]
     began = time.perf_counter()
     while len(times[0]) < repeats or (
         time.perf_counter() - began < longest
-        and not all(spread(found).is_narrow for found in times)
+        and not all(quartiles_of(found).is_narrow for found in times)
     ):
         step()
         for run, n, found in zip(functions, calls, times, strict=True):
-            found.append(sample(run, n))
+            found.append(time_calls(run, n))
     return times
 
 
-def spread(times: Sequence[float]) -> Spread:
+def quartiles_of(times: Sequence[float]) -> Spread:
+    """Return the quartiles of times."""
     low, mid, high = (float(t) for t in np.quantile(times, (0.25, 0.5, 0.75)))
     return Spread(low, mid, high)
 
 
-def faster(first: Sequence[float], second: Sequence[float]) -> Verdict:
-    """Which of two functions is faster that ran in turn, by a sign test of their rounds.
+def compare_times(first: Sequence[float], second: Sequence[float]) -> Verdict:
+    """Return which of two functions that ran in alternation is faster, by a sign test of their rounds.
 
     What else the machine does slows both functions of a round, so rounds are compared, not all times with all others.
     """
@@ -94,5 +96,5 @@ def faster(first: Sequence[float], second: Sequence[float]) -> Verdict:
     chance = 2 * sum(math.comb(rounds, k) for k in range(most, rounds + 1)) / 2**rounds
     if chance <= CHANCE:
         return "first" if won == most else "second"
-    both = spread(first), spread(second)
+    both = quartiles_of(first), quartiles_of(second)
     return "neither" if all(each.is_narrow for each in both) else "noisy"

@@ -22,8 +22,8 @@ from . import stored_choices as chosen
 from .kernel import Kernel
 from .memory import require_memory
 from .precision import is_traced
-from .stored_choices import remember
-from .timing import interleaved, sample
+from .stored_choices import store_choice
+from .timing import time_calls, time_interleaved
 
 Progress = Callable[[int, int], None]
 Cancelled = Callable[[], bool]
@@ -92,7 +92,7 @@ def tune(
     key = made.counts(operands), made.dtype(operands)
     first = made.by_model(operands)
     candidates = (first, *(c for c in candidates if c != first))
-    plans = distinct({c: made.compile(*key, c) for c in candidates})
+    plans = drop_equal_plans({c: made.compile(*key, c) for c in candidates})
     compiled: dict[Choices, Any] = {}
     reasons: dict[Choices, str] = {}
     failed = set[Choices]()
@@ -101,7 +101,9 @@ def tune(
     for k, (choices, plan) in enumerate(plans.items()):
         step()
         try:
-            compiled[choices] = _compiled(made, plan, operands, LINES if once else math.inf)
+            compiled[choices] = _compile_candidate(
+                made, plan, operands, LINES if once else math.inf
+            )
             result = compiled[choices](*operands)
         except TensorError as error:
             reasons[choices] = str(error)
@@ -114,9 +116,9 @@ def tune(
                 reasons[choices] = "its results differ"
             elif seconds < math.inf:
                 run = partial(compiled[choices], *operands)
-                once[choices] = sample(run)
+                once[choices] = time_calls(run)
                 if once[choices] < seconds:
-                    once[choices] = min(once[choices], *(sample(run) for _ in range(ONCE - 1)))
+                    once[choices] = min(once[choices], *(time_calls(run) for _ in range(ONCE - 1)))
                 elif once[choices] > PATIENCE * seconds:
                     break
         if progress is not None:
@@ -131,20 +133,24 @@ def tune(
         able = able[:1]
     runs = [partial(compiled[choices], *operands) for choices in able]
     alone = seconds < math.inf and len(able) == 1
-    times = [[0.0]] if alone else interleaved(runs, repeats, step)
+    times = [[0.0]] if alone else time_interleaved(runs, repeats, step)
     for _ in range(AGAIN):
-        if not _is_open(times):
+        if not _needs_more_rounds(times):
             break
-        times = [a + b for a, b in zip(times, interleaved(runs, repeats, step), strict=True)]
+        times = [a + b for a, b in zip(times, time_interleaved(runs, repeats, step), strict=True)]
     turns = dict(zip(able, times, strict=True))
     quartiles = {c: _quartiles(found) for c, found in turns.items()}
     if progress is not None:
         progress(2 * len(plans), 2 * len(plans))
-    fastest = _fastest(quartiles, turns)
+    fastest = _choose_fastest(quartiles, turns)
     for choices, plan in plans.items():
         if choices != fastest:
             made.functions.pop(plan, None)
-    keep = remember if seconds == math.inf or is_conclusive(quartiles, fastest) else chosen.assume
+    keep = (
+        store_choice
+        if seconds == math.inf or is_conclusive(quartiles, fastest)
+        else chosen.set_choice
+    )
     keep(made.digest(*key), fastest)
     rows = (Candidate(c, quartiles.get(c), reasons.get(c, ""), c in failed) for c in plans)
     return Tuning(tuple(rows), fastest)
@@ -166,26 +172,26 @@ SHORT = 0.2  # seconds of a run from which on they are not
 _told: set[str] = set()
 
 
-def measured(made: Kernel, arrays: Sequence[Any]) -> Choices:
-    """The way to compute a call with these arrays: what was found before; where nothing was, and its kernel is
-    large, the faster of the likely ones, found now.
+def choose_measured(made: Kernel, arrays: Sequence[Any]) -> Choices:
+    """Return the choices for a call with these arrays: those found before, or for a large kernel the fastest of the likely
+    ones, timed now.
     """
     counts, dtype = made.counts(arrays), made.dtype(arrays)
     digest = made.digest(counts, dtype)
-    before = chosen.known(digest)
+    before = chosen.find_choice(digest)
     if before is not None:
         return before
     plan, first = made.compile(counts, dtype, MODEL), made.by_model(arrays)
-    if plan.points < LARGE or not _measurable(arrays):
+    if plan.points < LARGE or not _can_measure(arrays):
         return first
-    likely = [c for c in LIKELY if not c.dense or made.is_dense(arrays)]
-    if len(distinct({c: made.compile(counts, dtype, c) for c in likely})) == 1:
-        chosen.assume(digest, first)
+    likely = [c for c in LIKELY if not c.dense or made.is_dense_worth_trying(arrays)]
+    if len(drop_equal_plans({c: made.compile(counts, dtype, c) for c in likely})) == 1:
+        chosen.set_choice(digest, first)
         return first
     try:
         found = tune(made, arrays, REPEATS, candidates=likely, seconds=SECONDS)
     except TensorError:
-        chosen.assume(digest, first)  # which says why when it runs
+        chosen.set_choice(digest, first)  # which says why when it runs
         return first
     for candidate in found.candidates:
         if candidate.failed and candidate.reason not in _told:
@@ -194,21 +200,25 @@ def measured(made: Kernel, arrays: Sequence[Any]) -> Choices:
     return found.chosen
 
 
-def _measurable(arrays: Sequence[Any]) -> bool:
-    """Whether these are arrays, not JAX's stand-ins for them, and nobody has forbidden it."""
+def _can_measure(arrays: Sequence[Any]) -> bool:
+    """Return whether these are arrays, not tracers, and measuring is not forbidden."""
     return not is_traced(arrays) and os.environ.get("JUPYTER_HVD_TUNE", "") != "never"
 
 
-def distinct(plans: Mapping[Choices, Plan]) -> dict[Choices, Plan]:
-    """One of those that are alike: the first."""
+def drop_equal_plans(plans: Mapping[Choices, Plan]) -> dict[Choices, Plan]:
+    """Return the plans without those equal to an earlier one."""
     found: dict[str, Choices] = {}
     for choices, plan in plans.items():
         found.setdefault(str(plan), choices)
     return {choices: plans[choices] for choices in found.values()}
 
 
-def _compiled(made: Kernel, plan: Plan, operands: Sequence[Any], lines: float) -> Any:
-    """The executable. TensorError where there is not the memory for it, or JAX's own way is longer than so many lines."""
+def _compile_candidate(made: Kernel, plan: Plan, operands: Sequence[Any], lines: float) -> Any:
+    """Return the executable of a plan.
+
+    Raises:
+        TensorError: there is not the memory for it, or the dense program is longer than so many lines.
+    """
     if plan.choices.dense:
         made.require_fit(plan, operands)
 
@@ -221,12 +231,13 @@ def _compiled(made: Kernel, plan: Plan, operands: Sequence[Any], lines: float) -
 
 
 def _are_close(result: Any, expected: Any) -> bool:
-    """Whether two results differ by rounding alone."""
+    """Return whether two results differ by rounding alone."""
     pairs = zip(jax.tree_util.tree_leaves(result), jax.tree_util.tree_leaves(expected), strict=True)
-    return all(_close(np.asarray(a), np.asarray(b)) for a, b in pairs)
+    return all(_is_close(np.asarray(a), np.asarray(b)) for a, b in pairs)
 
 
-def _close(a: Any, b: Any) -> bool:
+def _is_close(a: Any, b: Any) -> bool:
+    """Return whether two arrays differ by rounding alone."""
     finite = np.abs(b, where=np.isfinite(b), out=np.zeros_like(b))
     tolerance = float(jax.numpy.finfo(b.dtype).eps) ** 0.5
     largest = float(finite.max(initial=0.0))
@@ -234,6 +245,7 @@ def _close(a: Any, b: Any) -> bool:
 
 
 def _quartiles(times: Sequence[float]) -> tuple[float, float, float]:
+    """Return the three quartiles of times."""
     low, middle, high = np.quantile(times, (0.25, 0.5, 0.75))
     return float(low), float(middle), float(high)
 
@@ -241,34 +253,36 @@ def _quartiles(times: Sequence[float]) -> tuple[float, float, float]:
 def is_conclusive(
     quartiles: Mapping[Choices, tuple[float, float, float]], fastest: Choices
 ) -> bool:
-    """Whether another measurement would choose the same way: the quartiles of the fastest lie below all others', or no times vary
-    as they do where the machine is busy.
+    """Return whether another measurement would choose the same way.
+
+    The quartiles of the fastest lie below all others', or no times vary as they do where the machine is busy.
     """
     highest = quartiles[fastest][2]
     is_clear = all(low > highest for c, (low, _, _) in quartiles.items() if c != fastest)
     return is_clear or all(high - low <= BUSY * middle for low, middle, high in quartiles.values())
 
 
-def _is_open(times: Sequence[Sequence[float]]) -> bool:
-    """Whether it takes more turns to say if the first is the fastest."""
+def _needs_more_rounds(times: Sequence[Sequence[float]]) -> bool:
+    """Return whether it takes more rounds to say if the first is the fastest."""
     middle = [float(np.median(found)) for found in times]
     best = middle.index(min(middle))
     if best == 0 or middle[best] > NEAR * middle[0] or middle[0] > SHORT:
         return False
-    return not _often(times[best], times[0])
+    return not _wins_often(times[best], times[0])
 
 
-def _often(times: Sequence[float], others: Sequence[float]) -> bool:
-    """Whether more turns are faster than those of the others than chance would have it."""
+def _wins_often(times: Sequence[float], others: Sequence[float]) -> bool:
+    """Return whether one way is faster in more rounds than chance would have it."""
     n, faster = len(times), sum(a < b for a, b in zip(times, others, strict=True))
     return n >= FEWEST and faster >= (n + SURE * math.sqrt(n)) / 2
 
 
-def _fastest(
+def _choose_fastest(
     quartiles: Mapping[Choices, tuple[float, float, float]],
     turns: Mapping[Choices, Sequence[float]],
 ) -> Choices:
+    """Return the choices to use: the first, unless another is clearly faster."""
     first, *others = quartiles
     best = min(others, key=lambda c: quartiles[c][1], default=first)
-    often = _often(turns[best], turns[first])
+    often = _wins_often(turns[best], turns[first])
     return best if often or quartiles[best][2] < quartiles[first][0] else first

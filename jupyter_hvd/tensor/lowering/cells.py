@@ -25,7 +25,7 @@ from ..language.terms import Binders, in_ranges, index_names
 from ..ssa.program import Addition, Constant, Contraction, Input, Map, Program, Rhs, operands
 from .composition import Composer
 from .entries import affine_column
-from .point_values import Added, Listed, Step, Summed
+from .point_values import Added, Listed, PointStep, Summed
 from .specialize import at_sizes
 
 SMALL = 65_536  # points of a stage up to which compiling an operation takes longer than running it
@@ -36,20 +36,20 @@ NONE = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
-class Entries:
-    """The entries of a value by its number, in order."""
+class ValueEntries:
+    """Known cells: the entries of a value, in order."""
 
     value: int
 
 
 @dataclass(frozen=True)
-class Indices:
-    """Integers, an array by its number."""
+class IntegerEntries:
+    """Known cells: an array of integers, by its number."""
 
     array: int
 
 
-Known = float | Entries | Indices
+Known = float | ValueEntries | IntegerEntries
 
 
 class Summation(NamedTuple):
@@ -90,7 +90,9 @@ Plan = tuple[Summed | Batch, ...]
 
 @dataclass
 class Cells:
-    """Cells in the order in which they are found, the level of each, and how they are computed."""
+    """The cells found so far, the level of each, and how they are computed. A cell is one number; its level is its distance
+    from the known cells.
+    """
 
     listed: Listed = field(default_factory=Listed)
     count: int = 0
@@ -108,18 +110,22 @@ class Cells:
         self.number_cell(0.0)
 
     def begin_part(self, part: Known, n: int) -> Any:
-        """New cells that are known."""
+        """Add n known cells; return their numbers."""
         self.known.append(part)
         return self._new_cells(np.zeros(n, np.int64), 0)
 
     def number_cell(self, x: float) -> int:
-        """The cell of a number."""
+        """Return the cell of a constant."""
         if x not in self.numbers:
             (self.numbers[x],) = self.begin_part(x, 1)
         return self.numbers[x]
 
     def sum_products(self, size: int, slots: Any, left: Any, right: Any) -> Any:
-        """Cells of so many sums of products."""
+        """Add `size` cells, each a sum of products of two cells; return their numbers.
+
+        Args:
+            slots: for each product, which sum it belongs to. left, right: its cells.
+        """
         first = left == ONE
         left, right = np.where(first, right, left), np.where(first, ONE, right)
         kept = (left != ZERO) & (right != ZERO)
@@ -140,7 +146,7 @@ class Cells:
         return cells
 
     def apply_function(self, function: Function, arguments: Sequence[Any]) -> Any:
-        """Cells of a function's values."""
+        """Add the cells of a function's values; return their numbers."""
         kind = self.functions.setdefault(function, 1 + len(self.functions))
         levels = reduce(np.maximum, [self.levels[a] for a in arguments]) + 1
         cells = self._new_cells(levels, kind)
@@ -149,6 +155,7 @@ class Cells:
         return cells
 
     def _new_cells(self, levels: Any, kind: int) -> Any:
+        """Reserve cells with these levels and one kind; return their numbers."""
         start, self.count = self.count, self.count + len(levels)
         if self.count > len(self.levels):
             self.levels = np.resize(self.levels, 2 * self.count)
@@ -158,7 +165,7 @@ class Cells:
         return np.arange(start, self.count)
 
     def batch_stages(self, values: Mapping[int, Any], stages: Sequence[Any]) -> Batch:
-        """All cells, of which some are read elsewhere."""
+        """Return all cells as one batch, ordered by level, with the values and stages that are read elsewhere."""
         listed = self.listed
         levels, kinds = self.levels[: self.count], self.kinds[: self.count]
         order = np.lexsort((kinds, levels))
@@ -216,7 +223,9 @@ def values_as_cells(
     data: Mapping[str, RelationData],
     few: int = FEW,
 ) -> Written | None:
-    """Some values of a program; None where they are at most `few` statements, or some of these have no cells."""
+    """Return some values of a program as cells; None for at most `few` statements, or if a value cannot be computed cell by
+    cell.
+    """
     statements = {s.name: s.rhs for s in program.statements}
     needed = {*names}
     for s in reversed(program.statements):
@@ -234,13 +243,14 @@ def values_as_cells(
         sums = s.rhs.sums if isinstance(s.rhs, Contraction) else ()
         if prod(_shape_of_binders((*s.rhs.gens, *sums))) > MOST:
             return None
-        of[s.name] = _cells_of(s.rhs, of, cells, inputs, data)
+        of[s.name] = _statement_cells(s.rhs, of, cells, inputs, data)
         if cells.points > MOST or cells.count > MOST:
             return None
     return Written(cells, of, inputs)
 
 
 def _has_cells(rhs: Rhs) -> bool:
+    """Whether a statement can be computed cell by cell."""
     match rhs:
         case Input():
             return not rhs.path
@@ -252,22 +262,23 @@ def _has_cells(rhs: Rhs) -> bool:
 
 
 def _shape_of_binders(binders: Binders) -> tuple[int, ...]:
+    """Return the shape over binders with known sizes."""
     return tuple([max(0, n.evaluate({})) for n in in_ranges(binders)])
 
 
-def _cells_of(
+def _statement_cells(
     rhs: Rhs,
     of: Mapping[str, Any],
     cells: Cells,
     inputs: Sequence[str],
     data: Mapping[str, RelationData],
 ) -> Any:
-    """The cells of a value's entries, in an array of its shape."""
+    """Return the cells of a statement's entries, in an array of its shape."""
     shape = _shape_of_binders(rhs.gens)
     size = prod(shape)
     match rhs:
         case Input():
-            return cells.begin_part(Entries(inputs.index(rhs.parameter)), size).reshape(shape)
+            return cells.begin_part(ValueEntries(inputs.index(rhs.parameter)), size).reshape(shape)
         case Constant():
             return np.full(shape, cells.number_cell(float(rhs.value)))  # type: ignore[arg-type]
         case Map():
@@ -307,11 +318,12 @@ def _cells_of(
 
 
 def _product_cells(cells: Cells, factors: Sequence[Any], n: int) -> Any:
+    """Return the cells of the products of several arrays of n cells."""
     return reduce(lambda a, b: cells.sum_products(n, np.arange(n), a, b), factors)
 
 
 def _entries_inside(gens: Binders, p: Predicate, data: Mapping[str, RelationData]) -> Any:
-    """The entries, counted in order, at which a predicate holds."""
+    """Return the flat positions at which a predicate holds."""
     shape = _shape_of_binders(gens)
     if p == TRUE:
         return np.arange(prod(shape))
@@ -332,10 +344,12 @@ def batch_plan(
     aligned: frozenset[int] = frozenset(),
     few: int = FEW,
 ) -> tuple[Plan, tuple[Any, ...]]:
-    """The plan with its small stages as one batch, where there are more than `few`, and the arrays that it reads.
-    `counts` are the points of each addend, `shape` says that of a value by its number. Values in `aligned` have the entries of
-    an addend's points, in order. Where values are `written`, in `cells`, these are theirs by number, and the batch makes the
-    values that other stages read.
+    """Return the plan with its small stages as one batch, if there are more than `few`, and the arrays that it reads.
+
+    Args:
+        counts: the number of points of each addend. shape: the shape of a value by its number.
+        written: the cells of values that are computed in the batch, by number; the batch makes them for other stages, too.
+        aligned: the values whose entries are an addend's points, in order.
     """
     composer = Composer(Listed.of(arrays), aligned)
     small: list[int] = []
@@ -372,7 +386,7 @@ def _renumber_stage(
     composer: Composer,
     listed: Listed,
 ) -> Summed:
-    """A stage by entries, whose sources, values and arrays have other numbers."""
+    """Return a stage that is not in the batch, with new numbers for its sources, values and arrays."""
     arrays = composer.listed.arrays
 
     def new_number(k: int | None) -> int | None:
@@ -407,7 +421,7 @@ class _Stages:
     of: dict[int, Any] = field(default_factory=dict)  # those of each stage's
 
     def add_stage(self, k: int, stage: Summed, counts: Sequence[int]) -> None:
-        """The cells of a stage, after those of its sources."""
+        """Add the cells of a stage, after those of its sources."""
         slots, left, right = [NONE], [NONE], [NONE]
         for (source, position, steps, slot, inside), n in zip(stage.addends, counts, strict=True):
             read = np.full(n, ONE) if source is None else self.of[source]
@@ -418,8 +432,8 @@ class _Stages:
         points = (np.concatenate(c) for c in (slots, left, right))
         self.of[k] = self.cells.sum_products(stage.size, *points)
 
-    def _factor_cells(self, steps: Sequence[Step], n: int) -> Any:
-        """The cells of an addend's factors, at its points."""
+    def _factor_cells(self, steps: Sequence[PointStep], n: int) -> Any:
+        """Return the cells of an addend's factors, at its points."""
         found: list[Any] = [np.full(n, ONE)]
         for step in steps:
             given = [found[k + 1] for k in step.arguments]
@@ -441,17 +455,18 @@ class _Stages:
                 made = self._read_cells(step, n)
             elif step.operation is None:
                 made = self.cells.begin_part(
-                    Indices(self.cells.listed(self.arrays[step.places[0]])), n
+                    IntegerEntries(self.cells.listed(self.arrays[step.places[0]])), n
                 )
             else:
                 made = np.full(n, self.cells.number_cell(float(step.operation)))  # type: ignore[arg-type]
             found.append(_select_cells(mask, made, ZERO))
         return found[-1]
 
-    def _read_cells(self, step: Step, n: int) -> Any:
+    def _read_cells(self, step: PointStep, n: int) -> Any:
+        """Return the cells of the entries that a step reads."""
         if step.value not in self.values:
             shape = self.shape(step.value)
-            cells = self.cells.begin_part(Entries(step.value), prod(shape))
+            cells = self.cells.begin_part(ValueEntries(step.value), prod(shape))
             self.values[step.value] = cells.reshape(shape)
         entries = self.values[step.value]
         if step.places:
@@ -465,4 +480,5 @@ class _Stages:
 
 
 def _select_cells(mask: Any, cells: Any, other: int) -> Any:
+    """Return the cells where a mask is true, and another cell elsewhere."""
     return cells if mask is None else np.where(mask, cells, other)

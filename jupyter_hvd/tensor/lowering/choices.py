@@ -7,15 +7,15 @@ from dataclasses import dataclass, fields, replace
 
 @dataclass(frozen=True)
 class Choices:
-    """Which of the ways is taken.
+    """Which optimizations a plan uses. All candidates give the same arrays.
 
     Attributes:
-        fused: what only moves or repeats entries is read through, and sums of sums are one (`fusion`).
-        columns: on CPUs large arrays with a short last axis are made column by column (`columns`).
-        apart: some arrays are computed before anything reads them (`dataflow.fusion_barriers`).
-        blocked: big intermediates are made a block of rows at a time (`tiling`).
-        windows: on CPUs a correlation is a convolution, or slices that are added (`strategy`).
-        dense: none of this: the program in dense arrays and JAX's own derivative of it (`jax/dense_candidate`).
+        fused: reads through steps that only move or repeat entries, and merges sums of sums (`fusion`).
+        columns: on CPUs, computes large arrays with a short last axis column by column (`coordinate_columns`).
+        apart: computes some arrays before anything reads them (`dataflow.fusion_barriers`).
+        blocked: computes big intermediates a block of rows at a time (`tiling`).
+        windows: on CPUs, runs a correlation as a convolution, or as slices that are added (`strategy`).
+        dense: uses none of these: dense arrays and JAX's own derivative (`jax/dense_candidate`).
     """
 
     fused: bool = True
@@ -32,12 +32,12 @@ class Choices:
 
     @property
     def omitted(self) -> tuple[str, ...]:
-        """The names of what is not done."""
+        """The names of optimizations that are not used."""
         return tuple(x for x in _WAYS if not getattr(self, x))
 
     @classmethod
     def without(cls, names: tuple[str, ...]) -> Choices:
-        """All but these. Raises TypeError for a name that is none."""
+        """Return all optimizations except these. Raises TypeError for an unknown name."""
         if not {*names} <= {*_WAYS}:
             raise TypeError(names)
         return replace(cls(), **dict.fromkeys(names, False))

@@ -62,7 +62,7 @@ class Position(str):
         return made
 
     def substitute(self, values: Mapping[str, Affine]) -> Position:
-        """That of other indices."""
+        """Return the position for other indices."""
         atom = substitute_predicate(self.atom, values)
         assert isinstance(atom, Related)
         return Position(atom)
@@ -95,8 +95,10 @@ def coiterate(
     types: Mapping[str, ParameterType],
     counts: TupleCounts,
 ) -> Coiteration:
-    """Eliminate what data determine; `counts` has the number of tuples of each relation that is
-    given by them.
+    """Eliminate the indices that data determine: entries of index arrays, and tuples of relations.
+
+    Args:
+        counts: the number of tuples of each relation that is given by them.
     """
     positions: list[Position] = []
     lookups: list[IndexLookup] = []
@@ -181,14 +183,14 @@ def coiterate(
 
 
 def is_table(relation: str, types: Mapping[str, ParameterType]) -> bool:
-    """Whether a relation is its rows alone, and has no mask."""
+    """Whether a relation is given only by its rows, without a mask."""
     return isinstance(relation, Join) or isinstance(types[relation], TupleSet)
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """What is iterated over, in order; what is `joined` in that, and so holds there, and `placed`, of
-    that between generators alone: the result is stored by its positions.
+class ChosenRelations:
+    """The relations to iterate over, in order. The `joined` ones hold within these; the result is stored by positions of the
+    `placed` ones.
     """
 
     iterated: tuple[Related, ...]
@@ -199,7 +201,7 @@ class Chosen:
 def _range_condition(
     a: Affine, n: Affine, lookups: Sequence[IndexLookup], types: Mapping[str, ParameterType]
 ) -> Predicate:
-    """`0 ≤ a < n`, unless the entries of an index array are known to be."""
+    """Return `0 ≤ a < n`, or TRUE if the entries of an index array are known to be in range."""
     for x in lookups:
         kind = types.get(x.relation)
         if a == Affine.of(x.name) and isinstance(kind, IndexArray) and kind.below is not None:
@@ -219,14 +221,16 @@ class Tables:
 
     @cached_property
     def related(self) -> list[Related]:
+        """The atoms of the space's predicate."""
         return [q for q in conjuncts(self.predicate) if is_asserted(q)]
 
     @cached_property
     def extents(self) -> dict[str, int]:
+        """The size of each index."""
         return {i: n.constant for i, n in (*self.gens, *self.sums)}
 
     def tuple_count(self, q: Related) -> int:
-        """The number of tuples."""
+        """Return the number of tuples of a relation."""
         return self.counts.known[q.relation]
 
     def has_mask(self, q: Related) -> bool:
@@ -234,17 +238,15 @@ class Tables:
         return isinstance(self.types.get(q.relation), Relation)
 
     def tuple_price(self, q: Related) -> int:
-        """What a tuple costs, in entries of a mask that are read in that time."""
+        """Return the cost of visiting a tuple, in reads of mask entries."""
         return GATHER if self.has_mask(q) else 1
 
     def combination_count(self, names: Iterable[str]) -> int:
-        """How many values some indices have together."""
+        """Return the number of combinations of values of some indices."""
         return prod(self.extents[i] for i in names)
 
     def determined_indices(self, q: Related, known: AbstractSet[str]) -> set[str]:
-        """The indices that a tuple gives beside the known ones: of each argument one, where its
-        factor is 1 or -1.
-        """
+        """Return the indices that a tuple determines, given the known ones: one per argument, with factor 1 or -1."""
         found: set[str] = set()
         for a in q.arguments:
             names = [i for i, k in a.terms if abs(k) == 1 and i not in known | found]
@@ -256,7 +258,7 @@ class Tables:
         return Position(q) in self.predicate.names
 
     @cached_property
-    def chosen(self) -> Chosen:
+    def chosen(self) -> ChosenRelations:
         """Choose which relations to iterate over; the others are probed.
 
         Relations that share indices are joined where the tuples that agree are fewer than what would be
@@ -280,14 +282,16 @@ class Tables:
                 holding |= {*joined_parts(join)}
         forced = [q for q in roots if self.is_forced(q)]
         iterated, known = self.iterated_relations(roots, forced)
-        if not forced and self.as_matrices() < GATHER * self.visited_points(iterated, known):
+        if not forced and self.matrix_operations() < GATHER * self.visited_points(iterated, known):
             iterated = []
-        return Chosen(tuple(iterated), frozenset(holding), self.placed_generators(iterated, outer))
+        return ChosenRelations(
+            tuple(iterated), frozenset(holding), self.placed_generators(iterated, outer)
+        )
 
     def placed_generators(
         self, iterated: Sequence[Related], outer: AbstractSet[str]
     ) -> tuple[Related, ...]:
-        """Those between generators alone by whose positions the result of a sum over joins is stored."""
+        """Return the atoms over generators only, by whose positions the result of a sum over joins is stored."""
         over = [q for q in iterated if isinstance(q.relation, Join) and not q.names <= outer]
         parts = dict.fromkeys(part for q in over for part in joined_parts(q))
         kept = [q for q in parts if q.names <= outer]
@@ -300,7 +304,7 @@ class Tables:
         return isinstance(q.relation, Join) or self.is_stored(q)
 
     def join_relations(self, group: Sequence[Related]) -> Related | None:
-        """The join of some relations; None where it is not worth its while."""
+        """Return the join of some relations; None if it is not worthwhile."""
         if len(group) < 2 or not all(map(is_joinable, group)):
             return None
         iterated, known = self.iterated_relations(group, [q for q in group if self.is_forced(q)])
@@ -308,7 +312,7 @@ class Tables:
         visited = prod(map(self.tuple_count, iterated)) * self.combination_count(left)
         visited = visited if iterated else visited // max(GATHER, 1)
         if all(map(self.has_mask, self.related)) and not any(map(self.is_stored, group)):
-            visited = min(visited, int(self.as_matrices()) // max(GATHER, 1))
+            visited = min(visited, int(self.matrix_operations()) // max(GATHER, 1))
         if visited * (1 if all(map(self.has_mask, group)) else SEARCH) < SMALL:
             return None
         join = join_atoms(group)
@@ -319,12 +323,11 @@ class Tables:
     def iterated_relations(
         self, atoms: Sequence[Related], forced: Sequence[Related]
     ) -> tuple[list[Related], set[str]]:
-        """Those of some relations that are iterated over, and the indices that they give.
+        """Return which relations to iterate over, and the indices that their tuples determine.
 
-        These are those of which going over the tuples is less than going over the indices that
-        they determine, the ones that save most first: `R(i, j) ∧ S(j, k)` is run over by the tuples
-        of R, and by those of S only if they are fewer than the values of k. An array that is stored
-        by positions is read by them.
+        A relation is iterated over if its tuples are fewer than the values of the indices that they determine; those that save
+        most come first. `R(i, j) ∧ S(j, k)` is run over by the tuples of R, and by those of S only if they are fewer than the
+        values of k. Arrays stored by positions are read by them.
         """
         known = {i for q in forced for i in q.names}
         chosen = list(forced)
@@ -346,34 +349,32 @@ class Tables:
         return chosen, known
 
     def visited_points(self, iterated: Sequence[Related], known: AbstractSet[str]) -> int:
-        """The points of what relations range over, where some are run over tuple by tuple."""
+        """Return how many points are visited if some relations are iterated over tuple by tuple."""
         left = set[str]().union(*(q.names for q in self.related)) - known
         return prod(map(self.tuple_count, iterated)) * self.combination_count(left)
 
-    def as_matrices(self) -> float:
-        """The operations of the product of the relations as matrices; infinite where some have no
-        masks, or there is only one.
-        """
+    def matrix_operations(self) -> float:
+        """Return the operations of multiplying the relations as matrices; infinite if one has no mask, or there is only one."""
         if len(self.related) < 2 or not all(map(self.has_mask, self.related)):
             return inf
         kept = [g for g, _ in self.gens if any(g in q.names for q in self.related)]
         axes = [sorted(q.names) for q in self.related]
-        return _as_matrices(axes, kept, self.extents)
+        return _count_matrix_operations(axes, kept, self.extents)
 
 
 def joined_parts(q: Related) -> Iterator[Related]:
-    """What holds where a join does, at its indices."""
+    """Yield the atoms that hold where a join does, at its indices."""
     if isinstance(q.relation, Join):
         for part in q.relation.substitute_variables(q.arguments):
             yield part
             yield from joined_parts(part)
 
 
-def _as_matrices(
+def _count_matrix_operations(
     operands: Sequence[Sequence[str]], kept: Sequence[str], extents: Mapping[str, int]
 ) -> float:
-    """The operations of the product of arrays with these axes and of a vector for each axis, summed
-    over all that are not kept.
+    """Return the operations of a product of arrays with these axes and a vector for each axis, summed over all axes but
+    `kept`.
     """
     import opt_einsum
 
@@ -389,7 +390,7 @@ def _as_matrices(
 def _find_solvable(
     condition: Predicate, gens: Binders, sums: Binders, lookups: list[IndexLookup]
 ) -> tuple[str, Affine] | None:
-    """An index that an equality gives by entries which do not depend on it: a sum's, if any."""
+    """Return an index that an equality determines, with its value; a summed index if possible; None if there is none."""
     sources = {x.name: frozenset().union(*(a.names for a in x.subscripts)) for x in lookups}
 
     def names_behind(a: Affine) -> frozenset[str]:
@@ -409,7 +410,7 @@ def _find_solvable(
 
 
 def _order_lookups(lookups: list[IndexLookup]) -> tuple[IndexLookup, ...]:
-    """Each lookup after those that its subscripts use; none twice."""
+    """Return the lookups without duplicates, each after those that its subscripts use."""
     made: list[IndexLookup] = []
     waiting = list(lookups)
     while waiting:

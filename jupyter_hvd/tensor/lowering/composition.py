@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..language.function import Function
-from .point_values import Added, Listed, Step, Summed
+from .point_values import Added, Listed, PointStep, Summed
 
 #: Entries for each point up to which an addend is computed by entry: of a number, of what is gathered, of a function.
 OF_NUMBER, OF_GATHERED, OF_FUNCTION = 32, 4, 1
@@ -24,14 +24,16 @@ PARTS = 4  # of an addend, by entry
 
 @dataclass
 class Composer:
-    """Composes arrays by number. The values in `aligned` have the entries of an addend's points, in order."""
+    """Composes gathers and scatters of arrays, by number. The values in `aligned` have the entries of an addend's points, in
+    order.
+    """
 
     listed: Listed
     aligned: frozenset[int]
     known: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def compose_positions(self, array: int | None, index: int | None) -> int | None:
-        """An array of positions at those of another; None where positions are in order."""
+        """Return an array of positions read at those of another; None if positions are in order."""
         if array is None or index is None:
             return index if array is None else array
         if (array, index) not in self.known:
@@ -39,8 +41,8 @@ class Composer:
             self.known[array, index] = self.listed(arrays[array][arrays[index]])
         return self.known[array, index]
 
-    def compose_steps(self, steps: Sequence[Step], index: int | None) -> tuple[Step, ...]:
-        """Steps at some of the points of an addend."""
+    def compose_steps(self, steps: Sequence[PointStep], index: int | None) -> tuple[PointStep, ...]:
+        """Return an addend's steps at some of its points."""
         if index is None:
             return tuple(steps)
         moved = []
@@ -55,12 +57,13 @@ class Composer:
         return tuple(moved)
 
     def _compose_array(self, array: int, index: int) -> int:
+        """Return an array read at positions."""
         found = self.compose_positions(array, index)
         assert found is not None
         return found
 
     def compose_through(self, inner: Added, outer: Added) -> Added:
-        """An addend of the entries of a stage, of which `inner` is the one addend."""
+        """Return an addend of a stage's entries, given the stage's only addend."""
         moved = self.move_addend(inner, outer.position)
         return moved._replace(steps=_multiply_addends(moved.steps, outer.steps), slot=outer.slot)
 
@@ -70,9 +73,11 @@ class Composer:
         return share * len(slots) >= size and bool(np.all(slots[1:] > slots[:-1]))
 
     def at_entries(self, addend: Added, size: int) -> Iterator[Added]:
-        """An addend in parts by entry, and a rest with slots: XLA gathers in one loop over the entries, but adds to slots one by
-        one. The first part has the first point of each entry, the second the second, as long as these are not far fewer than
-        the entries.
+        """Yield an addend in parts by entry, and the rest with slots: XLA gathers in one loop over the entries, but adds to
+        slots one by one.
+
+        The first part has the first point of each entry, the second the second, while these are not far fewer than the
+        entries.
         """
         if addend.slot is None:
             yield addend
@@ -83,7 +88,7 @@ class Composer:
             is_first = np.append(True, slots[points[1:]] != slots[points[:-1]])[: len(points)]
             if not len(points) or share * np.count_nonzero(is_first) < size:
                 break
-            yield self._at_entries_of(addend, size, points[is_first])
+            yield self._take_points(addend, size, points[is_first])
             points = points[~is_first]
         if len(points) == len(slots):
             yield addend
@@ -91,8 +96,8 @@ class Composer:
             index, slot = self.listed(points.astype(np.int32)), self.listed(slots[points])
             yield self.move_addend(addend._replace(slot=None), index)._replace(slot=slot)
 
-    def _at_entries_of(self, addend: Added, size: int, points: Any) -> Added:
-        """The part of an addend at some points, of which each entry has one at most."""
+    def _take_points(self, addend: Added, size: int, points: Any) -> Added:
+        """Return the part of an addend at some points, at most one for each entry."""
         assert addend.slot is not None
         slots = self.listed.arrays[addend.slot][points]
         inside = np.zeros(size, bool)
@@ -103,7 +108,7 @@ class Composer:
         return moved._replace(slot=None, inside=None if inside.all() else self.listed(inside))
 
     def move_addend(self, addend: Added, index: int | None) -> Added:
-        """An addend without slots at some of its points, None for all of them in order."""
+        """Return an addend without slots at some of its points; None means all, in order."""
         return addend._replace(
             position=None
             if addend.source is None
@@ -114,21 +119,26 @@ class Composer:
 
 
 def _most_entries(addend: Added) -> int:
+    """Return up to how many points per entry an addend is split by entry."""
     if _has_functions(addend):
         return OF_FUNCTION
     return OF_GATHERED if _count_gathers(addend, addend.source is not None) else OF_NUMBER
 
 
 def _has_functions(addend: Added) -> bool:
+    """Whether an addend's steps call elementary functions."""
     return any(isinstance(s.operation, Function) for s in addend.steps)
 
 
-def _multiply_addends(first: tuple[Step, ...], second: tuple[Step, ...]) -> tuple[Step, ...]:
+def _multiply_addends(
+    first: tuple[PointStep, ...], second: tuple[PointStep, ...]
+) -> tuple[PointStep, ...]:
+    """Return the steps of a product of two factors."""
     if not first or not second:
         return first or second
     n = len(first)
     moved = [s._replace(arguments=tuple([k + n for k in s.arguments])) for s in second]
-    return (*first, *moved, Step("*", (n - 1, n + len(second) - 1), (None,)))
+    return (*first, *moved, PointStep("*", (n - 1, n + len(second) - 1), (None,)))
 
 
 def compose_plan(
@@ -137,7 +147,7 @@ def compose_plan(
     arrays: Sequence[Any],
     aligned: frozenset[int] = frozenset(),
 ) -> tuple[tuple[Summed, ...], tuple[tuple[int, ...], ...], tuple[Any, ...]]:
-    """A plan with fewer stages, the points of each addend, and the arrays that it reads."""
+    """Return a plan with fewer stages, the points of each addend, and the arrays that it reads."""
     composer = Composer(Listed.of(arrays), aligned)
     reads = Counter(a.source for stage in plan for a in stage.addends)
     made: list[tuple[Summed, tuple[int, ...]]] = []
@@ -162,7 +172,7 @@ def _expand_addend(
     reads: Mapping[int | None, int],
     composer: Composer,
 ) -> Iterator[tuple[Added, int]]:
-    """An addend of a stage of some size, or those that it is the sum of, and the points of each."""
+    """Yield an addend, or the addends whose sum it is, with the number of points of each."""
     if addend.source is None:
         yield addend, points
         return
@@ -173,15 +183,15 @@ def _expand_addend(
     elif once and _only_adds(addend) and _pays_off(stage, addend, size, composer):
         for inner, n in zip(stage.addends, counts, strict=True):
             yield inner._replace(slot=composer.compose_positions(addend.slot, inner.slot)), n
-    elif by_entry := once and not addend.steps and _by_entry(stage, points, composer):
+    elif by_entry := once and not addend.steps and _split_by_entry(stage, points, composer):
         for inner in by_entry:
             yield composer.move_addend(inner, addend.position)._replace(slot=addend.slot), points
     else:
         yield addend, points
 
 
-def _by_entry(stage: Summed, points: int, composer: Composer) -> list[Added]:
-    """The addends of a stage by entry; none where gathering so many of each takes more than gathering of their sum."""
+def _split_by_entry(stage: Summed, points: int, composer: Composer) -> list[Added]:
+    """Return the addends of a stage by entry; [] if gathering each takes longer than gathering their sum."""
     found = [part for a in stage.addends for part in composer.at_entries(a, stage.size)]
     after = sum(_count_gathers(a, a.source is not None) for a in found)
     before = sum(_count_gathers(a, a.position is not None) for a in found)
@@ -201,10 +211,12 @@ def _pays_off(stage: Summed, addend: Added, size: int, composer: Composer) -> bo
 
 
 def _count_gathers(addend: Added, of_source: bool) -> int:
+    """Return the number of gathers in an addend's steps, plus one if `of_source`."""
     return of_source + sum(bool(s.places) or s.operation == "[]" for s in addend.steps)
 
 
 def _is_in_order(stage: Summed) -> bool:
+    """Whether a stage has one addend, whose points are the entries in order."""
     return len(stage.addends) == 1 and stage.addends[0].slot is None
 
 
@@ -221,13 +233,14 @@ def _is_free(stage: Summed) -> bool:
 
 
 def _only_adds(addend: Added) -> bool:
+    """Whether an addend adds a source unchanged."""
     return addend.position is None and not addend.steps
 
 
 def _needed_stages(
     made: Sequence[tuple[Summed, tuple[int, ...]]],
 ) -> tuple[tuple[Summed, ...], tuple[tuple[int, ...], ...]]:
-    """The stages that the last one is computed from, by new numbers."""
+    """Return the stages that the last one is computed from, renumbered."""
     needed = {len(made) - 1}
     for k in range(len(made) - 1, -1, -1):
         if k in needed:
@@ -260,7 +273,9 @@ class Group:
 
 
 def group_stages(plan: Sequence[Summed], first: int) -> Iterator[Group]:
-    """The stages from number `first` on in groups, in order: what is read once, in order, is in the group of its reader."""
+    """Yield the stages from number `first` on in groups, in order: a stage that is read once, in order, is in its reader's
+    group.
+    """
     reads = Counter(a.source for stage in plan for a in stage.addends)
     gathered = {a.source for stage in plan for a in stage.addends if a.position is not None}
     last = first + len(plan) - 1

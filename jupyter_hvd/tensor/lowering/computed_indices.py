@@ -30,14 +30,15 @@ from ..ssa.program import (
 ONE = "⌊1⌋"  # the statement of that number
 
 
-def index_array_of(name: str) -> str:
-    """The relation that has the numbers of a variable as indices."""
+def index_array_name(name: str) -> str:
+    """Return the name of the relation that has a variable's numbers as indices."""
     return f"⌊{name}⌋"
 
 
-def with_index_arrays(program: Program) -> tuple[Program, dict[str, IndexArray]]:
-    """A program with integers for its sizes, its computed places as index arrays, and these by the variable that has the numbers:
-    a step makes such an array when that variable is there.
+def extract_index_arrays(program: Program) -> tuple[Program, dict[str, IndexArray]]:
+    """Return a program at known sizes with its computed indices as index arrays, and their types by variable.
+
+    A step makes such an array when its variable is available.
     """
     if not any(is_picking(s.rhs) for s in program.statements):
         return program, {}
@@ -55,6 +56,7 @@ class _Picked:
     arrays: dict[str, IndexArray] = field(default_factory=dict)
 
     def rewrite_picks(self, rhs: Rhs) -> Rhs:
+        """Return a right-hand side with `picks` and `kept` as conditions on index arrays."""
         if not isinstance(rhs, Map) or not rhs.arguments:
             return rhs
         here = pointwise(rhs.gens)
@@ -71,7 +73,7 @@ class _Picked:
         return replace(rhs, mask=p) if factor is None else Contraction(rhs.gens, (), p, (factor,))
 
     def picked_condition(self, name: str, at: Sequence[Affine]) -> Predicate | None:
-        """The condition for an entry that is 1 where places are picked, 0 elsewhere; None for any other."""
+        """Return the condition for an entry that is 1 where an index is picked, else 0; None for other variables."""
         rhs = self.defined[name]
         if isinstance(rhs, Map) and is_picking(rhs):
             return self.picking_condition(rhs, at)
@@ -85,8 +87,10 @@ class _Picked:
         return conj(substitute(rhs.mask, here), *known)
 
     def picking_condition(self, rhs: Map, at: Sequence[Affine]) -> Predicate | None:
-        """`picks(p[a], j)` as a condition, where a has not the index j."""
-        array, place = (place_read(x, pointwise(rhs.gens), self.defined) for x in rhs.arguments)
+        """Return `picks(p[a], j)` as a condition, where a does not contain the index j; else None."""
+        array, place = (
+            find_entry_read(x, pointwise(rhs.gens), self.defined) for x in rhs.arguments
+        )
         number = self.defined[place[0]]
         if not isinstance(number, Constant) or not isinstance(number.value, Affine):
             return None
@@ -100,19 +104,21 @@ class _Picked:
         before = self.arrays.get(name)
         below = last + 1 if before is None or before.below is None else min(before.below, last + 1)
         self.arrays[name] = IndexArray(in_ranges(self.defined[name].gens), below)
-        p = Related(index_array_of(name), (*indices, j))
+        p = Related(index_array_name(name), (*indices, j))
         return substitute(p, index_values(rhs.gens, at))
 
 
-def place_read(
+def find_entry_read(
     name: str, at: Sequence[Affine], defined: Mapping[str, Rhs]
 ) -> tuple[str, tuple[Affine, ...]]:
-    """The variable that has an entry, and its place there: through those that only repeat or reorder."""
+    """Return the variable that an entry is read from, and the indices there, through variables that only repeat or reorder."""
     rhs = defined[name]
     if not isinstance(rhs, Contraction) or rhs.sums or rhs.mask != TRUE or len(rhs.factors) != 1:
         return name, tuple(at)
     (factor,) = rhs.factors
-    return place_read(factor.name, factor.substitute(index_values(rhs.gens, at)).indices, defined)
+    return find_entry_read(
+        factor.name, factor.substitute(index_values(rhs.gens, at)).indices, defined
+    )
 
 
 def _is_kept(function: Function) -> bool:
@@ -123,7 +129,7 @@ def _is_kept(function: Function) -> bool:
 
 
 def _kept_read(rhs: Map, here: Sequence[Affine]) -> Factor | None:
-    """What is kept, as a read; 1 of the slope of `kept`; None of what else is derived from it."""
+    """Return the value that `kept` keeps, as a read; 1 for the slope of `kept`; None for other derivatives."""
     match rhs.function.derivation:
         case None:
             return Factor(rhs.arguments[1], tuple(here))

@@ -22,8 +22,8 @@ MOST = 16  # parts: XLA compiles each
 
 
 @dataclass(frozen=True)
-class Part:
-    """Addends where `start ≤ axis < stop`, without the conditions that say so."""
+class AxisPart:
+    """The addends that count where `start ≤ axis < stop`, without the conditions that say so."""
 
     start: int
     stop: int
@@ -35,7 +35,7 @@ class Chain:
     """Parts that cover an axis, in order."""
 
     axis: str
-    parts: tuple[Part, ...]
+    parts: tuple[AxisPart, ...]
 
     @property
     def has_ends(self) -> bool:
@@ -46,7 +46,7 @@ class Chain:
         return 2 * min(lengths.values(), default=0) < self.parts[-1].stop
 
     def reads_in_order(self) -> Iterator[tuple[str, Chain]]:
-        """Of each array what is read of it together: the first read of each part, then the second, …"""
+        """Yield, for each array, its reads that belong together: the first read of each part, then the second, …"""
         arrays = dict.fromkeys(m.read.array for p in self.parts for m in p.addends)
         for array in arrays:
             own = [(p, [m for m in p.addends if m.read.array == array]) for p in self.parts]
@@ -55,16 +55,19 @@ class Chain:
                 yield array, Chain(self.axis, tuple(parts))
 
 
-def join_parts(
+def find_concatenations(
     addends: Sequence[Masked],
     extents: Mapping[str, int],
     shapes: Mapping[str, Sequence[int]],
     parted: bool = False,
 ) -> list[Masked | Chain]:
-    """A sum's addends, those that are parts of a whole together, where the first of them was; one that is `parted` as a whole.
-    An array whose shape is not known is read within it.
+    """Return a sum's addends, with those that concatenate along an axis as a `Chain`, at the position of the first.
+
+    Args:
+        parted: cut the whole sum, where addends begin and end. shapes: the shapes of arrays; one without is read within its
+            bounds.
     """
-    if parted and (whole := in_parts(addends, extents, shapes)) is not None:
+    if parted and (whole := cut_sum(addends, extents, shapes)) is not None:
         return [whole]
     left: list[Masked | Chain] = list(addends)
     for axis, extent in extents.items():
@@ -75,10 +78,10 @@ def join_parts(
     return left
 
 
-def in_parts(
+def cut_sum(
     addends: Sequence[Masked], extents: Mapping[str, int], shapes: Mapping[str, Sequence[int]]
 ) -> Chain | None:
-    """A sum cut where its addends begin and end, if they do so along the first axis alone."""
+    """Return a sum cut where its addends begin and end, if they do so only along the first axis; else None."""
     entries = prod(extents.values())
     if not extents or entries < LEAST:
         return None
@@ -91,16 +94,20 @@ def in_parts(
     cuts = sorted({0, extents[axis], *(x for p in parts for x in (p.start, p.stop))})
     if not 2 < len(cuts) <= MOST:
         return None
-    return Chain(axis, tuple(Part(a, b, _nonzero_between(parts, a, b)) for a, b in pairwise(cuts)))
+    return Chain(
+        axis, tuple(AxisPart(a, b, _nonzero_between(parts, a, b)) for a, b in pairwise(cuts))
+    )
 
 
-def _nonzero_between(parts: Sequence[Part], start: int, stop: int) -> tuple[Masked, ...]:
+def _nonzero_between(parts: Sequence[AxisPart], start: int, stop: int) -> tuple[Masked, ...]:
+    """Return the addends that count on an interval."""
     return tuple(m for p in parts if p.start <= start and stop <= p.stop for m in p.addends)
 
 
 def _begins_or_ends(
     addend: Masked, axis: str, extent: int, shapes: Mapping[str, Sequence[int]]
 ) -> bool:
+    """Whether an addend does not count on the whole axis."""
     part = _find_part(addend, axis, extent, shapes)
     return (part.start, part.stop) != (0, extent)
 
@@ -108,7 +115,7 @@ def _begins_or_ends(
 def _find_chain(
     addends: Sequence[Masked | Chain], axis: str, extent: int, shapes: Mapping[str, Sequence[int]]
 ) -> tuple[list[int], Chain] | None:
-    """The first parts that cover an axis, and their places among the addends."""
+    """Return the positions of the first addends that together cover an axis, and their chain; None if there are none."""
     parts = {
         k: part
         for k, addend in enumerate(addends)
@@ -130,8 +137,10 @@ def _find_chain(
     return None
 
 
-def _find_part(addend: Masked, axis: str, extent: int, shapes: Mapping[str, Sequence[int]]) -> Part:
-    """An addend where along an axis it is other than zero; of no entries where nowhere."""
+def _find_part(
+    addend: Masked, axis: str, extent: int, shapes: Mapping[str, Sequence[int]]
+) -> AxisPart:
+    """Return an addend with the interval of an axis on which it may be nonzero; an empty interval if nowhere."""
     start, stop = 0, extent
     shape = shapes.get(addend.read.array, ())
     for a, n in zip(addend.read.indices, shape, strict=False):
@@ -147,12 +156,12 @@ def _find_part(addend: Masked, axis: str, extent: int, shapes: Mapping[str, Sequ
         start = start if low is None else max(start, low)
         stop = stop if high is None else min(stop, high)
     if start >= stop:
-        return Part(0, 0, ())
-    return Part(start, stop, (replace(addend, mask=conj(*left)),))
+        return AxisPart(0, 0, ())
+    return AxisPart(start, stop, (replace(addend, mask=conj(*left)),))
 
 
 def _bounds_on_axis(q: Predicate, axis: str) -> tuple[int | None, int | None] | None:
-    """Where a condition on an axis alone begins to hold and ends; None where that is not all it says."""
+    """Return the interval in which a condition on one axis holds; None if it says something else."""
     if not isinstance(q, Compare) or q.names != {axis}:
         return None
     k, c = q.difference.coefficient(axis), q.difference.constant

@@ -20,16 +20,19 @@ from .ir import Access, Accumulate, Action, Apply, Contract, Entrywise, Step
 Conditions = tuple[Predicate, ...]  # all of which hold
 
 
-def asked_once(steps: Sequence[Step], whole: AbstractSet[str]) -> list[Step]:
-    """The same arrays at the entries that are read; those in `whole` at all of theirs."""
+def simplify_conditions(steps: Sequence[Step], whole: AbstractSet[str]) -> list[Step]:
+    """Return steps that make the same arrays at the entries that are read, with each condition applied once; the arrays in
+    `whole` are equal at all entries.
+    """
     filled: dict[str, Conditions] = {}
-    return _unseen_dropped(_asked_of_products(steps, filled), filled, whole)
+    return _drop_implied_conditions(_move_to_products(steps, filled), filled, whole)
 
 
-def _asked_of_products(steps: Sequence[Step], filled: dict[str, Conditions]) -> list[Step]:
-    """Conditions of factors as the product's own: where one factor has a condition and another has not, for zero times what is no
-    number is none; where all have it, if that frees one of them. Notes in `filled` where, at most, arrays are other than zero:
-    conditions on the places in them.
+def _move_to_products(steps: Sequence[Step], filled: dict[str, Conditions]) -> list[Step]:
+    """Return steps in which conditions of factors are conditions of the product.
+
+    If only some factors have a condition, zero times NaN would be NaN; if all have it, this may free one of them. Notes in
+    `filled` where arrays may be nonzero.
     """
     linear, found = set[str](), list[Step]()
     for step in steps:
@@ -48,7 +51,7 @@ def _asked_of_products(steps: Sequence[Step], filled: dict[str, Conditions]) -> 
 
 
 def _is_product(action: Contract) -> bool:
-    """Whether several factors are multiplied, which are no product of matrices."""
+    """Whether several factors are multiplied, and not as matrices."""
     if action.scatter_to or action.lookups or len(action.reads) < 2:
         return False
     return not action.sums or _is_entrywise(action)
@@ -60,45 +63,49 @@ def _is_entrywise(action: Contract) -> bool:
 
 
 def _nonzero_condition(action: Action, filled: Mapping[str, Conditions]) -> Conditions:
-    """Where an array may be other than zero, as far as conditions say."""
+    """Return where an array may be nonzero, as far as conditions say."""
     match action:
         case Contract() if not action.scatter_to:
             known = [q for r in action.reads for q in _condition_of_read(r, filled)]
-            return _on_places((*conjuncts(action.mask), *known), action)
+            return _as_entry_conditions((*conjuncts(action.mask), *known), action)
         case Accumulate() if action.addends:
             first, *rest = [
                 (*conjuncts(m.mask), *_condition_of_read(m.read, filled)) for m in action.addends
             ]
-            return _on_places([q for q in first if all(q in others for others in rest)], action)
+            return _as_entry_conditions(
+                [q for q in first if all(q in others for others in rest)], action
+            )
         case Apply():
-            return _on_places(conjuncts(action.mask), action)
+            return _as_entry_conditions(conjuncts(action.mask), action)
     return ()
 
 
-def _on_places(conditions: Iterable[Predicate], action: Entrywise) -> Conditions:
-    """Those on the axes of a result alone, as conditions on places in it."""
-    at = {axis: Affine.of(_place_of_dimension(d)) for d, axis in enumerate(action.axes)}
+def _as_entry_conditions(conditions: Iterable[Predicate], action: Entrywise) -> Conditions:
+    """Return the conditions on a result's axes only, as conditions on indices of its entries."""
+    at = {axis: Affine.of(_entry_index(d)) for d, axis in enumerate(action.axes)}
     kept = [q for q in conditions if q.names <= at.keys() and not q.relations]
     return tuple(dict.fromkeys(substitute(q, at) for q in kept))
 
 
 def _condition_of_read(read: Access, filled: Mapping[str, Conditions]) -> Conditions:
-    """Where a read may find something other than zero, as conditions on the reader's indices."""
+    """Return where a read may be nonzero, as conditions on the reader's indices."""
     return tuple(_condition_at(read, q) for q in filled.get(read.array, ()))
 
 
 def _condition_at(read: Access, q: Predicate) -> Predicate:
-    return substitute(q, {_place_of_dimension(d): a for d, a in enumerate(read.indices)})
+    """Return a condition on an array's entries for the indices of a read."""
+    return substitute(q, {_entry_index(d): a for d, a in enumerate(read.indices)})
 
 
-def _place_of_dimension(dimension: int) -> str:
+def _entry_index(dimension: int) -> str:
+    """Return the name of the index of an array's entries along a dimension."""
     return f"place{dimension}"
 
 
-def _unseen_dropped(
+def _drop_implied_conditions(
     steps: Sequence[Step], filled: Mapping[str, Conditions], whole: AbstractSet[str]
 ) -> list[Step]:
-    """Sums and products without conditions that all who read them have, too."""
+    """Return the steps without conditions that all of their readers apply, too."""
     unseen: dict[str, Conditions] = {}  # conditions on places where alone entries are seen
     found = list[Step]()
     for step in reversed(steps):
@@ -117,7 +124,7 @@ def _unseen_dropped(
 
 
 def _drop_conditions(action: Action, seen: Conditions) -> Action:
-    """An array at places where conditions hold: they need not be asked."""
+    """Return an action without the conditions that hold wherever its entries are read."""
 
     def remaining_condition(p: Predicate) -> Predicate:
         return conj(*(q for q in conjuncts(p) if q not in seen))
@@ -134,7 +141,7 @@ def _drop_conditions(action: Action, seen: Conditions) -> Action:
 
 
 def _conditions_of_reads(action: Action) -> list[tuple[Access, Conditions]]:
-    """What is read, and the conditions under which it is."""
+    """Return what is read, with the conditions under which it is."""
     match action:
         case Contract():
             return [(r, conjuncts(action.mask)) for r in action.reads]

@@ -28,33 +28,33 @@ class Tuples(NamedTuple):
 
 
 def split_operands(arrays: Sequence[Any]) -> tuple[Sequence[Any], Mapping[Any, Any]]:
-    """Operands as those of the parameters, and the tables of joins, which come last where there are any."""
+    """Split operands into those of the parameters and the tables of joins, which come last if there are any."""
     if arrays and isinstance(arrays[-1], dict):
         return arrays[:-1], arrays[-1]
     return arrays, {}
 
 
 def table_name(relation: str) -> str:
-    """What the rows of a relation that has a mask too are called."""
+    """Return the name of the rows of a relation that also has a mask."""
     return f"{relation}·rows"
 
 
 def true_entries(mask: Any) -> Any:
-    """The tuples of a boolean array's true entries, padded to a power of two."""
+    """Return the index tuples of a boolean array's true entries, padded to a power of two."""
     host = np.asarray(mask)
     places = np.flatnonzero(host)
     return pad_rows(np.stack(np.unravel_index(places, host.shape), axis=1))
 
 
 def pad_rows(rows: Any) -> Any:
-    """Rows, and more of what lies outside up to a power of two, at least one."""
+    """Return rows padded to a power of two, at least one, with rows that lie outside."""
     made = np.full((1 << max(0, len(rows) - 1).bit_length(), rows.shape[1]), OUTSIDE, np.int32)
     made[: len(rows)] = rows
     return made
 
 
 def unpad_rows(rows: Any) -> Any:
-    """Rows without those that lie outside."""
+    """Return the rows without padding."""
     return rows[rows[:, 0] != OUTSIDE] if rows.shape[1] else rows
 
 
@@ -65,7 +65,7 @@ def is_sparse(mask: Any) -> bool:
 
 
 def enumerated_relations(program: Program) -> frozenset[str]:
-    """The relations over whose tuples some statement may run: which its points all fulfil."""
+    """Return the relations over whose tuples some statement may run, because all of its points satisfy them."""
     return frozenset(
         q.relation
         for statement in all_statements(program)

@@ -35,9 +35,10 @@ LARGE = 20_000  # entries of an array, at least
 MOST = 16  # steps that are made of one
 
 
-def by_columns(steps: Sequence[Step], output: Output) -> tuple[Step, ...]:
-    """The same arrays, large ones with a short last axis made column by column. All are as before where no columns meet, which
-    XLA computes as one long axis, or where a split array would have to be put together again.
+def split_columns(steps: Sequence[Step], output: Output) -> tuple[Step, ...]:
+    """Return steps that make large arrays with a short last axis column by column.
+
+    Unchanged where no columns meet, which XLA computes as one long axis, or where a split array would have to be reassembled.
     """
     kept = frozenset(flatten_output(output))
     actions = ((s.name, s.action) for s in steps if s.name not in kept)
@@ -73,8 +74,8 @@ class _Split:
         return any(a.is_constant or a.name in dict(action.summed) for a in last)
 
     def split_step(self, step: Step) -> Iterator[Step]:
-        """What makes an array along one of its short axes after the other: each of its columns, and these side by side; or the
-        terms of its sum, and these added.
+        """Yield the steps that make an array along one of its short axes: each column, and their concatenation; or the terms
+        of its sum, and their addition.
         """
         action = step.action
         axis = self._short_axis(step)
@@ -90,7 +91,7 @@ class _Split:
         yield replace(step, action=join(action, axis, parts))
 
     def _short_axis(self, step: Step) -> str | None:
-        """An axis along which a step reads columns, or its last one where there are to be columns of it."""
+        """Return an axis along which a step reads columns, or the last axis of an array that is split; None if there is none."""
         action = step.action
         if not isinstance(action, Entrywise) or is_scatter(action):
             return None
@@ -106,7 +107,7 @@ class _Split:
         return next(iter(axes), None) if steps <= MOST else None
 
     def _fix_axis(self, action: Entrywise, axis: str, k: int) -> Entrywise | Fill:
-        """An array at one value of an axis."""
+        """Return an array's action at one value of an axis."""
         substituting = Rewriting.substituting({axis: Affine.of(k)})
 
         def fix_access(r: Access) -> Access:
@@ -127,6 +128,7 @@ class _Split:
 
 
 def _column_name(name: str, k: int) -> str:
+    """Return the name of an array's k-th column."""
     return f"{name}·{k}"
 
 
@@ -135,6 +137,7 @@ def _drop_binder(binders: Binders, axis: str) -> Binders:
 
 
 def _add_parts(action: Entrywise, _: str, parts: Sequence[Step]) -> Accumulate:
+    """Return the action that adds the terms of a sum."""
     made = (part.name for part in parts if not isinstance(part.action, Fill))
     return Accumulate(action.out, tuple(Masked(action.entry_of(x)) for x in made))
 

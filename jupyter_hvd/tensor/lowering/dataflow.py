@@ -12,7 +12,7 @@ from ..derivative.elementary import CHEAP
 from ..language.affine import Affine
 from ..language.predicates import TRUE
 from ..ssa.program import Output, flatten_output
-from .concatenations import Chain, in_parts, join_parts
+from .concatenations import Chain, cut_sum, find_concatenations
 from .ir import (
     Access,
     Accumulate,
@@ -32,7 +32,7 @@ Way = tuple[Subscripts | Chain, Subscripts]  # what is read together, and the ax
 
 
 def used_lookups(lookups: Sequence[IndexLookup], names: Iterable[str]) -> tuple[IndexLookup, ...]:
-    """The lookups among these names, and those that their subscripts use."""
+    """Return the lookups with these names, and those that their subscripts use."""
     needed = set(names)
     kept: list[IndexLookup] = []
     for lookup in reversed(lookups):
@@ -43,21 +43,19 @@ def used_lookups(lookups: Sequence[IndexLookup], names: Iterable[str]) -> tuple[
 
 
 def names_of(indices: Iterable[Affine]) -> frozenset[str]:
-    """The names in some index expressions."""
+    """Return the names in index expressions."""
     return frozenset[str]().union(*(a.names for a in indices))
 
 
 def axes_of(indices: Iterable[Affine], lookups: Sequence[IndexLookup]) -> frozenset[str]:
-    """The axes that index expressions run over, through the subscripts of the lookups that they
-    use.
-    """
+    """Return the axes that index expressions run over, also through the subscripts of lookups."""
     names = names_of(indices)
     through = used_lookups(lookups, names)
     return (names | names_of(a for x in through for a in x.subscripts)) - {x.name for x in through}
 
 
 def needed_steps(steps: Sequence[Step], output: Output) -> tuple[Step, ...]:
-    """The steps that the output needs."""
+    """Return the steps that the output needs."""
     needed = set(flatten_output(output))
     kept = []
     for step in reversed(steps):
@@ -68,30 +66,31 @@ def needed_steps(steps: Sequence[Step], output: Output) -> tuple[Step, ...]:
 
 
 def unsummed_reads(step: Step) -> tuple[Access, ...]:
-    """The reads of a step that sums nothing, which XLA fuses."""
+    """Return the reads of a step that sums nothing, which XLA fuses; () for other steps."""
     action = step.action
     return () if isinstance(action, Entrywise) and action.summed else action.accesses
 
 
 def fusion_barriers(steps: Sequence[Step]) -> frozenset[str]:
-    """The arrays to compute before what reads them, where they are not small.
+    """Return the arrays to compute before what reads them, if they are not small.
 
-    What entrywise steps read in more than two ways, as stencils of stencils do: XLA for CPUs would
-    compute it again for each read. What sums read that shifted or looked-up entries make: it would
-    be computed entry by entry, not in vectors. And what has exponentials, roots and the like in it
-    and is read beyond its ends, as shifted terms of a sum are: each of them would be behind a branch
-    for each entry; with it, what several such arrays have in common. With any of them, what is looked up for it and for others.
+    - Arrays that entrywise steps read in more than two patterns, as stencils of stencils do: XLA for CPUs would compute them
+    again for each read.
+    - Arrays of shifted or looked-up entries that sums read: they would be computed entry by entry, not in vectors.
+    - Arrays with exponentials, roots and the like that are read beyond their ends, as shifted terms of a sum are: each entry
+    would be behind a branch; and what several such arrays have in common.
+    - What is looked up for one of these and for others.
 
-    What repeats the entries of an array with fewer dimensions shifts nothing.
+    Repeating the entries of an array with fewer dimensions does not count as shifting.
     """
     large = {s.name for s in steps if _count_entries(s) >= FENCED}
     often, for_sums = _read_often(steps)
     found = frozenset(
         often & large | {s.name for s in steps if _count_entries(s) >= COSTLY} & for_sums
     )
-    found |= _looked_up(steps, found) & large
+    found |= _shared_lookups(steps, found) & large
     large = {s.name for s in steps if COSTLY <= _count_entries(s) < CACHED}
-    costly = costly_arrays(steps, found)
+    costly = find_costly_arrays(steps, found)
     beyond = _behind_branches(steps, frozenset(costly & large))
     behind = Counter(
         s.name
@@ -105,14 +104,14 @@ def fusion_barriers(steps: Sequence[Step]) -> frozenset[str]:
 
 
 def _count_entries(step: Step) -> int:
-    """How many entries a step makes; none for one that XLA does not fuse, or scatters."""
+    """Return how many entries a step makes; 0 for one that XLA does not fuse, or that scatters."""
     action = step.action
     fused = isinstance(action, Entrywise) and not is_scatter(action)
     return prod(action.shape) if fused and isinstance(action, Entrywise) else 0
 
 
 def _read_often(steps: Sequence[Step]) -> tuple[set[str], set[str]]:
-    """The arrays that are read in more than two ways, and those of shifted or looked-up entries that sums read."""
+    """Return the arrays that are read in more than two patterns, and those of shifted or looked-up entries that sums read."""
     ways: dict[str, set[Way]] = {}
     mixed: set[str] = set()
     for_sums: set[str] = set()
@@ -131,12 +130,12 @@ def _read_often(steps: Sequence[Step]) -> tuple[set[str], set[str]]:
                 mixed.add(step.name)
         if action.summed:
             for_sums |= action.sources & mixed
-    return {x for x, seen in ways.items() if _at_once(list(seen)) > 2}, for_sums
+    return {x for x, seen in ways.items() if _count_patterns(list(seen)) > 2}, for_sums
 
 
-def read_once(steps: Sequence[Step]) -> dict[str, str]:
-    """The arrays of which each entry is read by one step alone, once, and not to be summed, with that
-    step: they are stored only where that one's is.
+def find_single_reads(steps: Sequence[Step]) -> dict[str, str]:
+    """Return the arrays each of whose entries is read once, by one step that does not sum, with that step: they are stored
+    only if that step's array is.
     """
     ways: dict[str, set[Way]] = {}
     readers: dict[str, set[str]] = {}
@@ -148,12 +147,12 @@ def read_once(steps: Sequence[Step]) -> dict[str, str]:
         for read in step.action.accesses:
             ways.setdefault(read.array, set()).add((read.indices, here))
     single = ((x, min(found)) for x, found in readers.items() if len(found) == 1)
-    return {x: reader for x, reader in single if _at_once([*ways.get(x, ())], 0) <= 1}
+    return {x: reader for x, reader in single if _count_patterns([*ways.get(x, ())], 0) <= 1}
 
 
-def _at_once(ways: Sequence[Way], few: int = 2) -> int:
-    """In how many ways some entry is read, at most: columns by their numbers are read once each. Where
-    there are few, all count.
+def _count_patterns(ways: Sequence[Way], few: int = 2) -> int:
+    """Return in how many patterns at most one entry is read. Columns with constant numbers are read once each; up to `few`
+    patterns all count.
     """
     if len(ways) <= few:
         return len(ways)
@@ -172,8 +171,8 @@ def _reads_are_disjoint(one: Way, other: Way) -> bool:
     )
 
 
-def _looked_up(steps: Sequence[Step], barriers: frozenset[str]) -> set[str]:
-    """What is looked up for arrays that are computed before what reads them, and for others: it would be looked up twice."""
+def _shared_lookups(steps: Sequence[Step], barriers: frozenset[str]) -> set[str]:
+    """Return what is looked up for arrays behind barriers and for others: it would be looked up twice."""
     found: set[str] = set()
     for x in barriers:
         behind = fused_producers(steps, x, barriers)
@@ -192,39 +191,41 @@ def _looked_up(steps: Sequence[Step], barriers: frozenset[str]) -> set[str]:
 def _access_patterns(
     step: Step, shapes: Mapping[str, Sequence[int]]
 ) -> Iterator[tuple[str, Subscripts | Chain]]:
-    """The ways in which a step that sums nothing reads arrays: of the parts of a chain one is computed for each entry."""
+    """Yield the patterns in which a step that sums nothing reads arrays; of a chain's parts, one is computed for each entry."""
     action = step.action
     if not isinstance(action, Accumulate):
         yield from ((read.array, read.indices) for read in unsummed_reads(step))
         return
-    for found in join_parts(action.addends, action.extents, shapes, action.parted):
+    for found in find_concatenations(action.addends, action.extents, shapes, action.parted):
         if isinstance(found, Chain):
             yield from found.reads_in_order()
         else:
             yield found.read.array, found.read.indices
 
 
-def part_by_part(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """The steps, with those sums parted in which a branch for each entry would cost: where an addend is an end of the axis alone,
-    so that XLA's loop has no vectors, or reads what functions make that take long.
+def mark_parted_sums(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Return the steps, with those sums marked `parted` in which a branch for each entry would be expensive.
+
+    That is so if an addend counts only at an end of the axis, so that XLA's loop cannot be vectorized, or reads results of
+    slow functions.
     """
-    costly = costly_arrays(steps, frozenset(), CHEAP | {"sqrt"})
+    costly = find_costly_arrays(steps, frozenset(), CHEAP | {"sqrt"})
     shapes = _array_shapes(steps)
     found = []
     for step in steps:
         action = step.action
         if isinstance(action, Accumulate):
-            chain = in_parts(action.addends, action.extents, shapes)
+            chain = cut_sum(action.addends, action.extents, shapes)
             if chain is not None and (chain.has_ends or action.sources & costly):
                 action = replace(action, parted=True)
         found.append(replace(step, action=action))
     return tuple(found)
 
 
-def costly_arrays(
+def find_costly_arrays(
     steps: Sequence[Step], barriers: frozenset[str], cheap: frozenset[str] = CHEAP
 ) -> set[str]:
-    """The arrays for which XLA calls functions that take long, entry by entry."""
+    """Return the arrays for which XLA calls slow functions, entry by entry."""
     found: set[str] = set()
     for step in steps:
         action = step.action
@@ -244,9 +245,7 @@ class Remade:
     readers: frozenset[str]
 
     def producers_behind(self, reader: Step, again: AbstractSet[str]) -> tuple[Step, ...]:
-        """The steps that make what a reader reads, but for what there is again; their sources come before the reader, those
-        of other readers need not.
-        """
+        """Return the steps that make what a reader reads, except arrays that exist already."""
         needed, found = {*reader.action.sources}, list[Step]()
         for step in reversed(self.steps):
             if step.name in needed - again:
@@ -256,8 +255,10 @@ class Remade:
 
 
 def find_recomputed(steps: Sequence[Step], stored: frozenset[str]) -> Remade:
-    """What repeats smaller arrays, `x[i] - x[j]`, with a few cheap operations, and is read for a sum and for what depends on that
-    sum: XLA would store all of it in between, where to compute it again costs nothing.
+    """Find arrays that repeat smaller ones with a few cheap operations, `x[i] - x[j]`, and are read for a sum and for what
+    depends on it.
+
+    XLA would store them in between, although computing them again costs nothing.
     """
     made: dict[str, Step] = {}
     large: set[str] = set()
@@ -307,7 +308,7 @@ def _repeats_entries(action: Action) -> bool:
 
 
 def fused_producers(steps: Sequence[Step], name: str, barriers: frozenset[str]) -> tuple[Step, ...]:
-    """The entrywise steps behind an array, up to what is in memory: what XLA fuses into it."""
+    """Return the entrywise steps behind an array, up to arrays in memory: what XLA fuses into it."""
     needed = {name}
     found: list[Step] = []
     for step in reversed(steps):
@@ -324,6 +325,7 @@ def fused_producers(steps: Sequence[Step], name: str, barriers: frozenset[str]) 
 
 
 def _array_shapes(steps: Sequence[Step]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the arrays that entrywise steps make."""
     return {s.name: s.action.shape for s in steps if isinstance(s.action, Entrywise)}
 
 
@@ -332,10 +334,10 @@ def is_scatter(action: Action) -> bool:
     return isinstance(action, Contract) and bool(action.scatter_to)
 
 
-def read_margins(
+def find_read_margins(
     steps: Sequence[Step], arrays: frozenset[str]
 ) -> dict[str, tuple[tuple[int, int], ...]]:
-    """How far entrywise steps read beyond each end of each dimension of some arrays."""
+    """Return how far entrywise steps read beyond each end of each dimension of some arrays."""
     found: dict[str, tuple[tuple[int, int], ...]] = {}
     shapes = _array_shapes(steps)
     for step in steps:
@@ -355,14 +357,14 @@ def read_margins(
 
 
 def _behind_branches(steps: Sequence[Step], arrays: frozenset[str]) -> frozenset[str]:
-    """Of some arrays those that XLA computes behind a branch for each entry: they are read beyond their ends, or a part of an
+    """Return those of some arrays that XLA computes behind a branch for each entry: read beyond their ends, or a part of an
     axis beside other addends.
     """
     shapes = _array_shapes(steps)
-    found = {*read_margins(steps, arrays)}
+    found = {*find_read_margins(steps, arrays)}
     for action in (s.action for s in steps):
         if isinstance(action, Accumulate):
-            addends = join_parts(action.addends, action.extents, shapes, action.parted)
+            addends = find_concatenations(action.addends, action.extents, shapes, action.parted)
             if len(addends) > 1:
                 chains = (x for x in addends if isinstance(x, Chain))
                 found |= {m.read.array for x in chains for p in x.parts for m in p.addends}
@@ -372,13 +374,13 @@ def _behind_branches(steps: Sequence[Step], arrays: frozenset[str]) -> frozenset
 def _reads_where(
     step: Step, shapes: Mapping[str, Sequence[int]]
 ) -> Iterator[tuple[Access, Mapping[str, int]]]:
-    """The reads of a step that sums nothing, and the extents where each is read: a part of a chain, of its part alone."""
+    """Yield the reads of a step that sums nothing, with the extents over which each is read."""
     action = step.action
     if not isinstance(action, Accumulate):
         assert isinstance(action, Entrywise)
         yield from ((read, action.extents) for read in unsummed_reads(step))
         return
-    for found in join_parts(action.addends, action.extents, shapes, action.parted):
+    for found in find_concatenations(action.addends, action.extents, shapes, action.parted):
         if isinstance(found, Chain):
             for part in found.parts:
                 at = {found.axis: Affine.of(found.axis) + part.start}
@@ -395,8 +397,8 @@ def _is_permuted_copy(indices: Sequence[Affine], axes: Sequence[str]) -> bool:
     return len(indices) == len(axes) and indices != tuple(map(Affine.of, axes))
 
 
-def read_both_ways(steps: Sequence[Step]) -> frozenset[str]:
-    """The arrays that entrywise steps read straight and turned round, as `A + Aᵀ` does."""
+def find_transposed_reads(steps: Sequence[Step]) -> frozenset[str]:
+    """Return the arrays that entrywise steps read both straight and transposed, as `A + Aᵀ` does."""
     ways: dict[str, set[bool]] = {}
     for step in steps:
         if isinstance(step.action, Entrywise):

@@ -73,11 +73,11 @@ class Device:
 
     @staticmethod
     def of(profile: Mapping[str, Any]) -> Device:
-        """The device that a profile describes.
+        """Return the device that a profile describes.
 
         Raises:
             KeyError: it lacks a figure.
-            TypeError, ValueError: a figure is no positive number, or of another type.
+            TypeError, ValueError: a figure is not a positive number, or of another type.
         """
         known = {f.name: profile[f.name] for f in fields(Device)}
         for name, value in _profile_numbers(known):
@@ -86,21 +86,21 @@ class Device:
         return Device(**{**known, "kinds": tuple(known["kinds"])})
 
     def as_json(self) -> str:
-        """What `of` reads."""
+        """Return the profile as text that `of` can read."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
     @property
     def without_windows(self) -> Device:
-        """The same, its windows read as they are."""
+        """The same device without special kernels for windows."""
         return replace(self, windows=False)
 
     def flop_rate(self, dtype: str) -> float:
-        """Operations in a second in a type of numbers."""
+        """Return the operations per second for a type of numbers."""
         return self.flops.get(dtype, self.flops["float32"])
 
 
 def _profile_numbers(profile: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Its numbers; booleans and texts are none."""
+    """Yield the numbers of a profile, by name; not booleans and texts."""
     for f in fields(Device):
         match f.type:
             case "float" | "int":
@@ -111,17 +111,18 @@ def _profile_numbers(profile: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 @cache
 def known_profiles() -> tuple[Device, ...]:
-    """The devices of which there is a profile, those that the user has measured first."""
-    return (*_measured_profiles(), *_delivered_profiles())
+    """Return all device profiles, those that the user has measured first."""
+    return (*_measured_profiles(), *_bundled_profiles())
 
 
-def _delivered_profiles() -> Iterator[Device]:
+def _bundled_profiles() -> Iterator[Device]:
+    """Yield the profiles in this package."""
     for file in sorted((Path(__file__).parent / "devices").glob("*.json")):
         yield Device.of(json.loads(file.read_text()))
 
 
 def profile_folder() -> Path:
-    """Where the user's own profiles are; it need not be there."""
+    """Return the folder of the user's own profiles; it may not exist."""
     own = os.environ.get("XDG_CONFIG_HOME")
     return (Path(own) if own else Path.home() / ".config") / "jupyter-hvd" / "devices"
 
@@ -143,7 +144,7 @@ def keep_profile(device: Device) -> Path:
 
 
 def _measured_profiles() -> Iterator[Device]:
-    """Those of the user that can be read; of another, one line says that it is ignored."""
+    """Yield the user's readable profiles; warn about others in one line."""
     for file in sorted(profile_folder().glob("*.json")):
         try:
             yield Device.of(json.loads(file.read_bytes()))
@@ -157,8 +158,9 @@ def _measured_profiles() -> Iterator[Device]:
 
 @cache
 def device_of(platform: str, kind: str) -> Device:
-    """The profile of a device by JAX's names for it: that of its kind; of another GPU the slowest one's, of anything else a CPU's
-    without what suits a CPU alone.
+    """Return the profile for JAX's platform and device kind.
+
+    For an unknown GPU, the slowest GPU's profile; for anything else, a CPU's without what only suits CPUs.
     """
     for device in known_profiles():
         if device.platform == platform and kind.startswith(device.kinds or ("",)):
@@ -171,4 +173,4 @@ def device_of(platform: str, kind: str) -> Device:
 
 
 #: Any CPU, whatever was measured of this one.
-CPU = next(device for device in _delivered_profiles() if device.platform == "cpu")
+CPU = next(device for device in _bundled_profiles() if device.platform == "cpu")

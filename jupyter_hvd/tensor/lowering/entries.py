@@ -71,11 +71,11 @@ class Points:
     count: int
 
     def points_inside(self, entries: Any) -> Any:
-        """Which points are added to some entries, which a mask says."""
+        """Return which points are added to the entries that a mask selects."""
         return entries if self.slot is None else entries[self.slot]
 
     def source_positions(self, entries: Any) -> Any:
-        """The entries of the source that are read for some entries, which a mask says, in the order of the points."""
+        """Return the source's entries that are read for the entries that a mask selects, in the order of the points."""
         at = self.points_inside(entries)
         return np.flatnonzero(at) if self.position is None else self.position[at]
 
@@ -97,8 +97,9 @@ class Stage:
 def build_stages(
     linear: Linearization, sizes: Mapping[str, int], data: Mapping[str, RelationData], memory: float
 ) -> tuple[Stage, ...]:
-    """The stages of a Jacobian at the sizes of a call, the last of which is it. Raises TensorError where the index tuples
-    take more than `memory` bytes.
+    """Return the stages of a Jacobian at the sizes of a call; the last one is the Jacobian.
+
+    Raises TensorError if the index tuples take more than `memory` bytes.
     """
     program = restrict_to_live(at_sizes(linear.program, sizes))
     argument = tuple([max(0, n.evaluate(sizes)) for n in linear.argument])
@@ -120,8 +121,8 @@ def build_stages(
 
 @dataclass(frozen=True, eq=False)
 class _Joined:
-    """The points of an addend before they are put in order: how many, columns of its indices and of those of the parameter, and
-    the position in the source's list, None where that is the point's own. All are entries of `like` where there is one.
+    """The points of an addend before they are ordered. `position` is in the source's list, None for the point's own position.
+    If there is `like`, the points are all of its entries.
     """
 
     rows: int
@@ -131,14 +132,14 @@ class _Joined:
     like: Entries | None = None
 
     def entry_positions(self, names: Sequence[str], shape: tuple[int, ...]) -> Any:
-        """The positions of the entries that the points are added to."""
+        """Return the positions of the entries to which the points are added."""
         if self.like is not None:
             return self.like.keys
         return box_positions([*(self.columns[i] for i in names), *self.argument], shape, self.rows)
 
     def make_entries(self, names: Sequence[str], shape: tuple[int, ...], keys: Any) -> Entries:
-        """The entries where there is one point for each, in order: their columns are the points' own, so that
-        they are one array of the kernel.
+        """Return the entries if there is one point for each, in order: their columns are the points', so that the kernel has
+        one array.
         """
         if self.like is not None:
             return self.like
@@ -148,6 +149,7 @@ class _Joined:
 def _make_entries(
     shape: tuple[int, ...], keys: Any, columns: tuple[Any, ...] | None = None
 ) -> Entries:
+    """Return entries from their positions in a box, with the columns if they exist already."""
     if columns is None:
         columns = tuple(np.unravel_index(keys, shape)) if shape else ()
     made = Entries(columns, shape, len(keys))
@@ -167,6 +169,7 @@ class _Builder:
     def add_stage(
         self, name: str, rhs: Rhs, parts: Sequence[Addend], made: Mapping[str, Stage]
     ) -> Stage:
+        """Return the stage of one tangent, from its addends and the earlier stages."""
         binders = tuple(rhs.gens)
         shape = (*_extents_of(binders), *self.argument)
         if prod(map(int, shape)) > LARGEST:
@@ -186,7 +189,7 @@ class _Builder:
         return Stage(name, entries, points)
 
     def _addend_points(self, binders: Binders, part: Addend, source: Stage | None) -> _Joined:
-        """The points of an addend."""
+        """Return the points of an addend."""
         every = (*binders, *part.sums)
         if source is None:
             rows, columns = self._gather_blocks(
@@ -226,7 +229,7 @@ class _Builder:
     def _gather_blocks(
         self, found: Iterable[tuple[int, Columns]], names: Sequence[str]
     ) -> tuple[int, Columns]:
-        """Blocks of points as one."""
+        """Join blocks of points."""
         total, blocks = 0, []
         for rows, columns in found:
             self._charge_memory(rows)
@@ -239,6 +242,7 @@ class _Builder:
         return total, dict(zip(names, joined, strict=True))
 
     def _charge_memory(self, points: int) -> None:
+        """Count the memory of points; raise TensorError if there is not enough."""
         self.bytes += POINT * points
         if self.bytes > self.memory:
             raise TensorError(
@@ -255,7 +259,7 @@ def _order_points(
     has_source: bool,
     joined: _Joined,
 ) -> Points:
-    """The points of an addend, in the order of the entries that they are added to."""
+    """Return the points of an addend, in the order of the entries to which they are added."""
     binders = (*binders, *part.sums)
     columns = {i: joined.columns[i] for i in index_names(binders)}
     position = joined.position
@@ -272,9 +276,7 @@ def _order_points(
 
 
 def upper_half(made: Sequence[Stage]) -> tuple[Stage, ...]:
-    """The stages of a symmetric Jacobian, of which the last has the entries on and above the diagonal, and no stage what is
-    not needed for these.
-    """
+    """Return the stages for the entries on and above the diagonal of a symmetric Jacobian."""
     last = made[-1].entries
     rows, columns = np.divmod(last.keys, max(1, prod(last.shape[: len(last.shape) // 2])))
     needed = _needed_entries(made, rows <= columns)
@@ -282,7 +284,7 @@ def upper_half(made: Sequence[Stage]) -> tuple[Stage, ...]:
 
 
 def _needed_entries(made: Sequence[Stage], wanted: Any) -> dict[str, Any]:
-    """Of each stage that is read for the wanted entries of the last one, which of its entries are."""
+    """Return which entries of each stage are read for the wanted entries of the last one."""
     needed = {made[-1].name: wanted}
     counts = {stage.name: stage.entries.count for stage in made}
     for stage in reversed(made):
@@ -296,7 +298,7 @@ def _needed_entries(made: Sequence[Stage], wanted: Any) -> dict[str, Any]:
 
 
 def _reduce_stage(stage: Stage, needed: Mapping[str, Any]) -> Stage:
-    """A stage with the needed entries and their points."""
+    """Return a stage with only the needed entries and their points."""
     here = needed[stage.name]
     if all(needed[x].all() for x in (stage.name, *stage.sources)):
         return stage
@@ -336,19 +338,19 @@ def _reduce_stage(stage: Stage, needed: Mapping[str, Any]) -> Stage:
 
 
 def _renumber_positions(at: Any, kept: Any) -> Any:
-    """Positions among the kept ones; None where these are all of them, in order."""
+    """Return positions among the kept entries; None if these are all entries, in order."""
     found = (np.cumsum(kept) - 1)[at]
     every = len(found) == np.count_nonzero(kept) and np.array_equal(found, np.arange(len(found)))
     return None if every else found
 
 
 def affine_column(a: Affine, columns: Columns, rows: int) -> Any:
-    """An affine expression at each point: of a name its column itself."""
+    """Return the value of an affine expression at each point; for a name, its column."""
     return columns[a.name] if a.name else np.broadcast_to(affine_values(a, columns), (rows,))
 
 
 def box_positions(columns: Sequence[Any], shape: Sequence[int], rows: int) -> Any:
-    """The position in a box of each index tuple."""
+    """Return the flat position in a box of each index tuple."""
     return reduce(
         lambda key, pair: key * pair[1] + pair[0],
         zip(columns, shape, strict=True),
@@ -357,7 +359,7 @@ def box_positions(columns: Sequence[Any], shape: Sequence[int], rows: int) -> An
 
 
 def _merge_keys(keys: Sequence[Any]) -> Any:
-    """The distinct keys of several lists, in order."""
+    """Return the distinct keys of several lists, in order."""
     if not keys:
         return np.zeros(0, np.int64)
     first, *rest = keys
@@ -367,6 +369,7 @@ def _merge_keys(keys: Sequence[Any]) -> Any:
 
 
 def _extents_of(binders: Binders) -> tuple[int, ...]:
+    """Return the sizes of binders with known sizes."""
     return tuple([max(0, n.evaluate({})) for n in in_ranges(binders)])
 
 

@@ -20,7 +20,7 @@ from operator import and_
 from ..language.affine import Affine
 from ..language.predicates import TRUE, conj
 from ..ssa.program import Output, flatten_output
-from .conditions import asked_once
+from .conditions import simplify_conditions
 from .dataflow import names_of, needed_steps
 from .ir import (
     Access,
@@ -48,13 +48,13 @@ End = tuple[str, bool]  # of an axis, the first or the last
 
 @dataclass(frozen=True)
 class Fused:
-    """Steps, and of arrays whose dimensions are fewer or in another order those that they have."""
+    """Fused steps. `dimensions` says, for arrays that now have fewer or reordered dimensions, which ones they have."""
 
     steps: tuple[Step, ...]
     dimensions: Mapping[str, tuple[int, ...]]
 
     def fused_storage(self, name: str, storage: Storage) -> Storage:
-        """That of an array with those dimensions."""
+        """Return the storage of an array for its remaining dimensions."""
         kept = self.dimensions.get(name)
         if kept is None:
             return storage
@@ -71,40 +71,41 @@ def fuse_steps(
     storages: Mapping[str, Storage],
     below: Mapping[str, int],
 ) -> Fused:
-    """The same arrays made in fewer steps; of index arrays it is known what their entries are `below`."""
+    """Return fewer steps that make the same arrays. The entries of index arrays are known to be `below` a number."""
     whole = frozenset(flatten_output(output)).union(*(_read_whole(s.action) for s in steps))
     shapes = {x: storage.extents for x, storage in storages.items()}
-    asked = asked_once(steps, whole)
+    asked = simplify_conditions(steps, whole)
     found = needed_steps(
-        _through_views(asked, {**shapes, **_entrywise_shapes(asked)}, below), output
+        _read_through_views(asked, {**shapes, **_entrywise_shapes(asked)}, below), output
     )
-    less, dropped = _without_repetition(found, whole, below)
-    lying, orders = _as_read(less, whole)
+    less, dropped = _drop_repeated_dimensions(found, whole, below)
+    lying, orders = _reorder_as_read(less, whole)
     flat_ = needed_steps(
         _flatten_sums(lying, whole, {**shapes, **_entrywise_shapes(lying)}), output
     )
     dimensions = {
-        x: _remaining_storage(storages[x], gone) for x, gone in dropped.items() if x in storages
+        x: _remaining_dimensions(storages[x], gone) for x, gone in dropped.items() if x in storages
     }
     for x, order in orders.items():
         kept = dimensions.get(x, tuple(range(len(order))))
         dimensions[x] = tuple(kept[d] for d in order)
-    return Fused(tuple(_scaled_before(flat_, whole)), dimensions)
+    return Fused(tuple(_scale_early(flat_, whole)), dimensions)
 
 
-def _remaining_storage(storage: Storage, gone: Sequence[int]) -> tuple[int, ...]:
+def _remaining_dimensions(storage: Storage, gone: Sequence[int]) -> tuple[int, ...]:
+    """Return the dimensions of an array that are not dropped."""
     return tuple(d for d in range(len(storage.extents)) if d not in gone)
 
 
 def _entrywise_shapes(steps: Sequence[Step]) -> dict[str, Shape]:
-    """Those of arrays that are made entry by entry."""
+    """Return the shapes of arrays that are made entry by entry."""
     return {
         s.name: _shape_of_result(s.action) for s in steps if isinstance(s.action, Entrywise | Fill)
     }
 
 
 def _read_whole(action: Action) -> frozenset[str]:
-    """The arrays of which a step needs the shape."""
+    """Return the arrays whose full shape a step needs."""
     return (
         action.sources if isinstance(action, MadeRelation | Whole) or action.loops else frozenset()
     )
@@ -113,16 +114,16 @@ def _read_whole(action: Action) -> frozenset[str]:
 # Views
 
 
-def _through_views(
+def _read_through_views(
     steps: Sequence[Step], shapes: Mapping[str, Shape], below: Mapping[str, int]
 ) -> list[Step]:
-    """Reads of arrays that are slices, permutations or repetitions of others, as reads of those."""
+    """Return steps that read the sources of slices, permutations and repetitions instead of these."""
     views: dict[str, Contract] = {}
     found = []
     for step in steps:
         action = step.action
         if isinstance(action, Entrywise):
-            action = action.rewritten(_reading_through(views, _axis_extents(action, below), shapes))
+            action = action.rewritten(_view_rewriting(views, _axis_extents(action, below), shapes))
             if (view := _as_product(action)) is not None and _is_view(view.reads):
                 views[step.name] = view
         found.append(replace(step, action=action))
@@ -130,15 +131,17 @@ def _through_views(
 
 
 def _axis_extents(action: Entrywise, below: Mapping[str, int]) -> dict[str, int]:
-    """Those of the axes, and of the entries of index arrays that are known to be below a number."""
+    """Return the extents of the axes, and of index-array entries that are known to be below a number."""
     looked = action.indirections
     known = {x.name: below[x.relation] for x in looked if x.relation in below and not x.searched}
     return known | action.extents
 
 
-def _reading_through(
+def _view_rewriting(
     views: Mapping[str, Contract], extents: Mapping[str, int], shapes: Mapping[str, Shape]
 ) -> Rewriting:
+    """Return the rewriting that replaces reads of views by reads of their sources."""
+
     def substitute_view(r: Access) -> Access:
         view = views.get(r.array)
         if view is None:
@@ -152,7 +155,7 @@ def _reading_through(
 
 
 def _as_product(action: Action) -> Contract | None:
-    """A product entry by entry, of all its entries."""
+    """Return an action if it multiplies entry by entry without condition; else None."""
     if not isinstance(action, Contract) or action.sums or action.scatter_to or action.lookups:
         return None
     return action if action.mask == TRUE else None
@@ -170,12 +173,13 @@ def _is_view(reads: Sequence[Access]) -> bool:
 
 
 def _exceeded_ends(read: Access, made: Entrywise, extents: Mapping[str, int]) -> frozenset[End]:
-    """The ends of an array beyond which a read of it may lie."""
+    """Return the ends of an array beyond which a read may lie."""
     places = zip(made.axes, read.indices, made.shape, strict=True)
     return frozenset(end for i, a, n in places for end in _ends_exceeded_on(i, a, n, extents))
 
 
 def _ends_exceeded_on(axis: str, a: Affine, n: int, extents: Mapping[str, int]) -> set[End]:
+    """Return the ends of one axis beyond which an index may lie."""
     if not a.names <= extents.keys():
         return {(axis, False), (axis, True)}  # data give it
     low, high = a.value_range(extents)
@@ -183,6 +187,7 @@ def _ends_exceeded_on(axis: str, a: Affine, n: int, extents: Mapping[str, int]) 
 
 
 def _stays_within(a: Affine, n: int, extents: Mapping[str, int]) -> bool:
+    """Whether an index is always in range."""
     if not a.names <= extents.keys():
         return False  # data give it
     low, high = a.value_range(extents)
@@ -192,11 +197,13 @@ def _stays_within(a: Affine, n: int, extents: Mapping[str, int]) -> bool:
 # Order
 
 
-def _as_read(
+def _reorder_as_read(
     steps: Sequence[Step], whole: AbstractSet[str]
 ) -> tuple[list[Step], dict[str, tuple[int, ...]]]:
-    """Arrays with their dimensions in the order of what they are made of: of `[sum((x[i, j] - y[j])**2 for i …) for j …]` the
-    squares would have j first, and be written and read across the rows of x.
+    """Return arrays with their dimensions in the order of what they are made from.
+
+    For `[sum((x[i, j] - y[j])**2 for i …) for j …]`, the squares would have j first, and be written and read across the rows
+    of x.
     """
     orders: dict[str, tuple[int, ...]] = {}
 
@@ -218,7 +225,7 @@ def _as_read(
 
 
 def _order_read(action: Entrywise) -> tuple[int, ...] | None:
-    """The order of the axes in all that is read along all of them, where it is another than theirs; nothing is summed."""
+    """Return the common order of the axes in what is read along all of them, if it differs from the result's; else None."""
     axes = action.axes
     if action.summed or (isinstance(action, Contract) and action.scatter_to):
         return None
@@ -238,12 +245,10 @@ def _order_read(action: Entrywise) -> tuple[int, ...] | None:
 # Repetition
 
 
-def _without_repetition(
+def _drop_repeated_dimensions(
     steps: Sequence[Step], whole: AbstractSet[str], below: Mapping[str, int]
 ) -> tuple[list[Step], dict[str, tuple[int, ...]]]:
-    """Arrays without the dimensions along which their entries are the same, where all that is read
-    of them there are entries.
-    """
+    """Return arrays without the dimensions along which their entries repeat, if all reads are in range."""
     inside = _dimensions_read_inside(steps, below)
     dropped: dict[str, tuple[int, ...]] = {}
 
@@ -269,7 +274,7 @@ def _without_repetition(
 def _dimensions_read_inside(
     steps: Sequence[Step], below: Mapping[str, int]
 ) -> dict[str, frozenset[int]]:
-    """Of each array the dimensions along which no read lies outside of it."""
+    """Return, for each array, the dimensions along which all reads are in range."""
     shapes = {s.name: _shape_of_result(s.action) for s in steps}
     found: dict[str, frozenset[int]] = {}
     for step in steps:
@@ -283,6 +288,7 @@ def _dimensions_read_inside(
 
 
 def _shape_of_result(action: Action) -> Shape:
+    """Return the shape that an action makes; () if it is not entrywise."""
     match action:
         case Entrywise():
             return action.shape
@@ -292,7 +298,7 @@ def _shape_of_result(action: Action) -> Shape:
 
 
 def _repeating_axes(action: Entrywise | Fill) -> frozenset[int]:
-    """The axes on which no entry depends."""
+    """Return the axes on which no entry depends."""
     if isinstance(action, Contract) and action.scatter_to:
         return frozenset()
     if isinstance(action, Fill):
@@ -310,8 +316,8 @@ def _repeating_axes(action: Entrywise | Fill) -> frozenset[int]:
 def _flatten_sums(
     steps: Sequence[Step], whole: AbstractSet[str], shapes: Mapping[str, Shape]
 ) -> list[Step]:
-    """Sums that one sum alone reads, once, and arrays times constants, as parts of the sums that read them; parts that are the
-    same, once, times their number.
+    """Merge sums that one other sum reads, and arrays times constants, into the sums that read them; equal addends become one,
+    times their number.
     """
     reads = Counter(r.array for s in steps for r in s.action.accesses)
     constants = _constant_values(steps)
@@ -361,13 +367,15 @@ def _flatten_sums(
 
 
 def _constant_values(steps: Sequence[Step]) -> dict[str, Step]:
-    """The numbers, by name."""
+    """Return the steps of scalar constants, by name."""
     return {s.name: s for s in steps if isinstance(s.action, Fill) and not s.action.out}
 
 
-def _scaled_before(steps: Sequence[Step], whole: AbstractSet[str]) -> list[Step]:
-    """What all sums of an array multiply it by, as a part of the array, where that is fewer multiplications by far: the
-    derivatives of a mean square are sums of the residuals, times 2/n. Behind each sum such a number is a kernel of its own.
+def _scale_early(steps: Sequence[Step], whole: AbstractSet[str]) -> list[Step]:
+    """Multiply an array once by the numbers by which all sums of it are multiplied, if that is far fewer multiplications.
+
+    The derivatives of a mean square are sums of the residuals times 2/n; after each sum, such a number would be a kernel of
+    its own.
     """
     constants = _constant_values(steps)
     readers: dict[str, list[Step]] = {}
@@ -379,7 +387,7 @@ def _scaled_before(steps: Sequence[Step], whole: AbstractSet[str]) -> list[Step]
     for step in steps:
         action = step.action
         if step.name in without and isinstance(action, Contract):
-            action = replace(action, reads=_but_of(action.reads, constants.keys()))
+            action = replace(action, reads=_reads_except(action.reads, constants.keys()))
         at_once = readers.get(step.name, ())
         scale = () if step.name in whole else _common_scale(step, at_once, constants.keys())
         if scale and isinstance(action, Entrywise) and without.isdisjoint(s.name for s in at_once):
@@ -393,14 +401,15 @@ def _scaled_before(steps: Sequence[Step], whole: AbstractSet[str]) -> list[Step]
     return list(found.values())
 
 
-def _but_of(reads: Sequence[Access], arrays: AbstractSet[str]) -> tuple[Access, ...]:
+def _reads_except(reads: Sequence[Access], arrays: AbstractSet[str]) -> tuple[Access, ...]:
+    """Return the reads except those of some arrays."""
     return tuple(r for r in reads if r.array not in arrays)
 
 
 def _common_scale(
     step: Step, readers: Sequence[Step], constants: AbstractSet[str]
 ) -> tuple[Access, ...]:
-    """The numbers by which all that read an array entry by entry multiply it, sums of many times as many terms."""
+    """Return the numbers by which all readers of an array multiply it, if these sum far more terms; else ()."""
     action = step.action
     if not isinstance(action, Entrywise) or action.summed:
         return ()
@@ -417,7 +426,7 @@ def _common_scale(
 
 
 def _scaled_addend(action: Action, constants: Mapping[str, Step]) -> Masked | None:
-    """An array times constants, as an addend."""
+    """Return an array times constants as an addend; None for other actions."""
     product = _as_product(action)
     if product is None:
         return None
@@ -431,17 +440,19 @@ def _scaled_addend(action: Action, constants: Mapping[str, Step]) -> Masked | No
 
 
 def _common_factors(action: Accumulate) -> tuple[str, ...]:
-    """The numbers by which all addends of a sum are multiplied, where there are several."""
+    """Return the numbers by which all addends of a sum are multiplied; () for a single addend."""
     if len(action.addends) < 2:
         return ()
     return tuple(reduce(and_, (Counter(m.scale) for m in action.addends)).elements())
 
 
 def _multiply_addend(addend: Masked, number: str | None) -> Masked:
+    """Return an addend multiplied by one more number."""
     return addend if number is None else replace(addend, scale=(*addend.scale, number))
 
 
 def _drop_scale(addend: Masked, scale: Sequence[str]) -> Masked:
+    """Return an addend without these factors."""
     left = Counter(addend.scale) - Counter(scale)
     return replace(addend, scale=tuple(left.elements()))
 
@@ -452,7 +463,7 @@ def _addend_parts(
     extents: Mapping[str, int],
     shapes: Mapping[str, Shape],
 ) -> tuple[Masked, ...]:
-    """What an addend adds up; itself where its own extents cut off some of that."""
+    """Return the addends of the sum that an addend reads; the addend itself if its own extents cut that sum off."""
     inner = sums.get(addend.read.array)
     if inner is None or addend.lookups:
         return (addend,)
@@ -480,7 +491,7 @@ def _factor_parts(
     extents: Mapping[str, int],
     shapes: Mapping[str, Shape],
 ) -> tuple[Access, ...]:
-    """A factor, of an array times constants these."""
+    """Return the factors of an array times constants; the read itself for other arrays."""
     inner = scaled.get(read.array)
     if inner is None:
         return (read,)
@@ -494,7 +505,7 @@ def _factor_parts(
 def _zero_beyond(
     read: Access, extents: Mapping[str, int], shapes: Mapping[str, Shape]
 ) -> frozenset[End]:
-    """The ends beyond which a read gives zero, as it lies outside of its array there."""
+    """Return the ends beyond which a read yields zero, because it is outside its array."""
     found = set[End]()
     for a, n in zip(read.indices, shapes[read.array], strict=True):
         if len(a.terms) == 1 and a.terms[0][1] == 1:

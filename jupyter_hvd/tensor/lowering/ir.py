@@ -16,7 +16,7 @@ from ..language.definition import Definition
 from ..language.function import Function
 from ..language.predicates import TRUE, Predicate, substitute
 from ..language.terms import Binders, Number, index_names
-from .loop_counters import index_of
+from .loop_counters import counter_index
 
 Subscripts = tuple[Affine, ...]
 OFFSET = "β"  # the first row of a block of rows (`tiling`), in indices
@@ -35,13 +35,13 @@ class IndexLookup:
 
     def __str__(self) -> str:
         if not self.subscripts:
-            return f"{self.name} = {index_of(self.relation)}"
+            return f"{self.name} = {counter_index(self.relation)}"
         inside = ", ".join(map(str, self.subscripts))
         at = f"ρ{self.relation}({inside})" if self.searched else f"{self.relation}[{inside}]"
         return f"{self.name} = {at}"
 
     def substitute(self, values: Mapping[str, Affine]) -> IndexLookup:
-        """With names in the subscripts replaced."""
+        """Return the lookup with names in the subscripts replaced."""
         return replace(self, subscripts=tuple([a.substitute(values) for a in self.subscripts]))
 
 
@@ -53,13 +53,13 @@ class Access:
     indices: Subscripts
 
     def substitute(self, values: Mapping[str, Affine]) -> Access:
-        """With names in the indices replaced."""
+        """Return the access with names in the indices replaced."""
         return Access(self.array, tuple([a.substitute(values) for a in self.indices]))
 
 
 @dataclass(frozen=True)
 class Rewriting:
-    """What becomes of the accesses, masks and lookups of an action."""
+    """How to replace the accesses, masks and lookups of an action."""
 
     access: Callable[[Access], Access]
     mask: Callable[[Predicate], Predicate]
@@ -67,7 +67,7 @@ class Rewriting:
 
     @staticmethod
     def substituting(values: Mapping[str, Affine]) -> Rewriting:
-        """Axes replaced by affine expressions, everywhere."""
+        """Return the rewriting that replaces axes by affine expressions."""
         return Rewriting(
             lambda r: r.substitute(values),
             lambda p: substitute(p, values),
@@ -76,16 +76,16 @@ class Rewriting:
 
 
 def extents_of(binders: Binders) -> tuple[int, ...]:
-    """How far binders run at the sizes of a call."""
+    """Return the sizes of binders at the sizes of a call."""
     return tuple([n.constant for _, n in binders])
 
 
 class Action:
-    """What makes an array."""
+    """How an array is made."""
 
     @property
     def accesses(self) -> tuple[Access, ...]:
-        """What is read entry by entry."""
+        """The reads of single entries."""
         return ()
 
     @property
@@ -95,7 +95,7 @@ class Action:
 
     @property
     def indirections(self) -> tuple[IndexLookup, ...]:
-        """The entries of index arrays that indices use."""
+        """The lookups in index arrays that indices use."""
         return ()
 
     @property
@@ -151,16 +151,16 @@ class Nonzero(MadeRelation):
 
 
 @dataclass(frozen=True)
-class Indices(MadeRelation):
-    """The whole numbers of an array as an index array, which are all below `below` (`picked`)."""
+class MakeIndexArray(MadeRelation):
+    """The integers of an array as an index array, with all entries below `below`."""
 
     below: int
 
 
 @dataclass(frozen=True)
-class Row:
-    """The rows of a loop that runs from its last iteration to its first: so many of an array from `begin` on;
-    or, where that is None, all of an array in the order of the iterations.
+class ReversedRow:
+    """The rows of a loop that runs backwards: `count` rows of an array from `begin` on; with None, all of the array in the
+    order of the iterations.
     """
 
     array: str
@@ -186,7 +186,7 @@ class Scan(Action):
     kept: frozenset[int]
     consulted: frozenset[str]
     every: int = 0
-    backwards: tuple[Row, ...] = ()
+    backwards: tuple[ReversedRow, ...] = ()
     sums: tuple[tuple[str, ...], ...] = ()
     solution: tuple[tuple[int, Any], ...] = ()
 
@@ -204,8 +204,10 @@ class Scan(Action):
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A row of a loop in reverse: what the loop of values carries at a place, before an iteration or after it."""
+class ReusedRow:
+    """A row of a loop in reverse: what the loop of values carries as the value number `place`, before an iteration or after
+    it.
+    """
 
     row: int
     place: int
@@ -223,7 +225,7 @@ class Rerun(Action):
     length: int
     again: Scan
     back: Scan
-    taken: tuple[Kept, ...]
+    taken: tuple[ReusedRow, ...]
     given: tuple[int, ...]
 
     @property
@@ -255,7 +257,7 @@ class Whole(Action):
 
 @dataclass(frozen=True)
 class Take(Action):
-    """What a loop gives at a place."""
+    """One of the results of a loop."""
 
     source: str
     place: int
@@ -278,24 +280,25 @@ class Entrywise(Action):
 
     @property
     def axes(self) -> tuple[str, ...]:
+        """The names of the result's axes."""
         return index_names(self.out)
 
     @cached_property
     def extents(self) -> dict[str, int]:
-        """Of all axes, in order."""
+        """The sizes of all axes, in order."""
         return {i: n.constant for i, n in (*self.out, *self.summed)}
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the result."""
+        """The shape of the result."""
         return extents_of(self.out)
 
     def entry_of(self, array: str) -> Access:
-        """The entry of an array with the same axes that stands where the result's does."""
+        """Return the entry of an array with the same axes that corresponds to the result's."""
         return Access(array, tuple(map(Affine.of, self.axes)))
 
     def rewritten(self, change: Rewriting) -> Entrywise:
-        """The action with other accesses, masks and lookups on the same axes."""
+        """Return the action with other accesses, masks and lookups on the same axes."""
         raise NotImplementedError
 
 
@@ -364,7 +367,7 @@ class Reduce(Entrywise):
 
 @dataclass(frozen=True)
 class Masked:
-    """`[mask]·read`, an addend, or what is subtracted; times the numbers in `scale`, arrays of no dimension."""
+    """An addend `[mask]·read`, times the scalars in `scale`; subtracted if `minus`."""
 
     read: Access
     mask: Predicate = TRUE
@@ -419,7 +422,7 @@ class Apply(Entrywise):
 
     @property
     def addends(self) -> tuple[Masked, ...]:
-        """Those of all arguments."""
+        """The addends of all arguments."""
         return tuple(a for argument in self.arguments for a in argument)
 
     @property

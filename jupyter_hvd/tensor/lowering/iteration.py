@@ -43,9 +43,9 @@ from .storage import Storage
 class IterationDomain:
     """The points that a step runs over.
 
-    `out` and `sums` are its axes, `index_map` what each index of the statement is on them,
-    `condition` what holds at its points; `storage` is that of the result. `scatter_to` are the
-    result's own indices where those differ from `out`; `positions` are those of relations.
+    `out` and `sums` are its axes, `index_map` the value of each index of the statement on them, `condition` what holds at its
+    points; `storage` is that of the result. `scatter_to` are the result's own indices if they differ from `out`; `positions`
+    are those of relations.
     """
 
     storage: Storage
@@ -65,7 +65,7 @@ def iteration_domains(
     types: Mapping[str, ParameterType],
     counts: TupleCounts,
 ) -> Iterator[IterationDomain]:
-    """The disjoint domains that `{gens, sums | p}` consists of."""
+    """Yield the disjoint domains that together are `{gens, sums | p}`."""
     found = coiterate(gens, sums, p, types, counts)
     support = _support_of_sum(gens, sums, p)
     for case in disjoint_cases((*found.gens, *found.sums), found.condition):
@@ -88,14 +88,17 @@ class _Box:
 
     @property
     def out(self) -> Binders:
+        """The axes of the result."""
         return self.whole.coordinates[: len(self.outer.coordinates)]
 
     @property
     def sums(self) -> Binders:
+        """The axes that are summed."""
         return self.whole.coordinates[len(self.outer.coordinates) :]
 
 
 def _box_case(found: Coiteration, case: Predicate) -> _Box | None:
+    """Return the frames around one case of a predicate; None if it is empty."""
     gens, sums = [*index_names(found.gens)], [*index_names(found.sums)]
     space = superset((*found.gens, *found.sums), case)
     outer = make_frame(gens, project_set(space, len(gens)))
@@ -113,6 +116,7 @@ def _box_case(found: Coiteration, case: Predicate) -> _Box | None:
 def _case_domain(
     gens: Binders, p: Predicate, support: Predicate, found: Coiteration, box: _Box
 ) -> IterationDomain:
+    """Return the domain of one case."""
     at = box.index_map
     lookups = tuple(x.substitute(at) for x in found.lookups)
     values = {i: a.substitute(at) for i, a in found.values.items()}
@@ -141,8 +145,10 @@ def _case_domain(
 
 
 def _fold_axis(domain: IterationDomain, box: _Box) -> IterationDomain:
-    """Where an index u of the result is `k·r + e + c` for a summed r and `0 ≤ e < k`, the step runs
-    over r and e, which are no more points than u has values, and sends each term to u; so along each such index.
+    """Return a domain in which an index u of the result that is `k·r + e + c`, with a summed r and `0 ≤ e < k`, is replaced by
+    r and e.
+
+    The step runs over r and e, which are no more points than u has values, and sends each term to u.
     """
     names = [*index_names((*domain.out, *domain.sums))]
     space = find_preimage(box.space, list(box.whole.index_map), box.whole.index_map, names)
@@ -163,7 +169,7 @@ def _fold_axis(domain: IterationDomain, box: _Box) -> IterationDomain:
 
 
 def determined_generators(gens: Binders, p: Predicate) -> frozenset[str]:
-    """The generators that relations among generators determine, closed under equalities."""
+    """Return the generators that relations among generators determine, closed under equalities."""
     names = {*index_names(gens)}
     found: set[str] = set()
     for q in conjuncts(p):
@@ -179,7 +185,7 @@ def determined_generators(gens: Binders, p: Predicate) -> frozenset[str]:
 
 
 def _generator_equalities(gens: Binders, p: Predicate) -> Iterator[Compare]:
-    """The conjuncts that are equalities between generators."""
+    """Yield the equalities between generators in a predicate."""
     names = {*index_names(gens)}
     for q in conjuncts(p):
         if isinstance(q, Compare) and q.op == "=" and q.names <= names:
@@ -189,7 +195,7 @@ def _generator_equalities(gens: Binders, p: Predicate) -> Iterator[Compare]:
 def _gather_domain(
     gens: Binders, around: Frame, found: Coiteration, p: Predicate, support: Predicate
 ) -> Storage:
-    """Over the frame's coordinates; indices that data give are not stored."""
+    """Return the storage over a frame's coordinates; indices that data determine are not stored."""
     forward, names = around.index_map, {*index_names(gens)}
     used = around.lattice_condition().names.union(*(a.names for a in around.inverse))
     positions = tuple(position for position in found.positions if position in used)
@@ -219,11 +225,11 @@ def _scatter_domain(
     places: Mapping[Position, Affine],
     among: Predicate,
 ) -> IterationDomain:
-    """The domain with a result that is whole along the indices which data give: they differ from
-    term to term of a sum. The `needed` axes of these are not summed before.
+    """Return the domain with a result that is stored in full along the indices that data determine, because they differ from
+    term to term of a sum.
 
-    Indices that the position of a tuple gives, for which there are `places`, are not stored; `among`
-    is what holds of them.
+    The `needed` axes of these are not summed before. Indices that a tuple's position determines, in `places`, are not stored;
+    `among` is what holds for them.
     """
     gens, around = domain.storage.gens, box.outer
     positions = domain.positions - places.keys()
@@ -274,14 +280,14 @@ def _scatter_domain(
 
 
 def _equal_or_placed(gens: Binders, p: Predicate, places: Mapping[Position, Affine]) -> Predicate:
-    """What holds of generators that positions give."""
+    """Return what holds for generators that positions determine."""
     if not places:
         return TRUE
     return conj(*(position.atom for position in places), *_generator_equalities(gens, p))
 
 
 def _support_of_sum(gens: Binders, sums: Binders, p: Predicate) -> Predicate:
-    """A condition on the generators outside which `Σ sums. [p]·e` is zero."""
+    """Return a condition on the generators outside of which `Σ sums. [p]·e` is zero."""
     names = [*index_names(gens)]
     inner = {*index_names(sums)}
     outside = [q for q in conjuncts(p) if not q.names & inner]

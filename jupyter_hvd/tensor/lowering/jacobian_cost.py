@@ -31,11 +31,12 @@ class JacobianCost:
 
     @property
     def operations(self) -> int:
+        """All operations of the Jacobian."""
         return self.values + self.products + self.sums
 
     @property
     def bound(self) -> int:
-        """What the operations are at most, by the theorem."""
+        """The theorem's upper bound on the operations."""
         return max(1, self.most_per_value) * self.derivative
 
 
@@ -45,7 +46,7 @@ def jacobian_cost(
     sizes: Mapping[str, int],
     data: Mapping[str, RelationData],
 ) -> JacobianCost:
-    """The cost of the stages of a Jacobian at the sizes of a call."""
+    """Count the operations of a Jacobian's stages at the sizes of a call."""
     known = frozenset(linear.tangents)
     kept = tuple(s for s in linear.program.statements if s.name not in known)
     read = (*dict.fromkeys(linear.factor_variables()),)
@@ -58,20 +59,21 @@ def jacobian_cost(
         products=sum(p.count for p in points if p.source is not None and p.value is not None),
         sums=sum(p.count for p in points) - sum(stage.entries.count for stage in made),
         derivative=cost_at(to_term(linear.program), sizes, data).total,
-        most_per_value=max(_most_in_a_row(stage, width) for stage in made),
+        most_per_value=max(_most_entries_in_row(stage, width) for stage in made),
     )
 
 
 def derivative_factor(program: Program) -> int:
-    """What the forward derivative of a program costs at most, in costs of the program, where each of the m partial derivatives
-    of an elementwise function is a call: `f`, m partial derivatives, m products and m - 1 sums, 3·m in all. A product
-    with its derivative costs 4.
+    """Return what the forward derivative of a program costs at most, as a multiple of the program's cost.
+
+    An elementwise function of m arguments costs 3·m: itself, m partial derivatives, m products and m - 1 sums. A product with
+    its derivative costs 4.
     """
     maps = [s.rhs for s in program.statements if isinstance(s.rhs, Map)]
     return max([4, *(3 * rhs.function.arity for rhs in maps)])
 
 
-def _most_in_a_row(stage: Stage, width: int) -> int:
-    """The largest number of entries that an entry of a tangent depends on."""
+def _most_entries_in_row(stage: Stage, width: int) -> int:
+    """Return the largest number of entries on which one entry of a tangent depends."""
     _, counts = np.unique(stage.entries.keys // width, return_counts=True)
     return int(counts.max(initial=0))

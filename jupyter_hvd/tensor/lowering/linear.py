@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Form(IntEnum):
-    """How an array depends on what a loop carries at a place: the later ones are more general."""
+    """How an array depends on a carried value; later forms are more general."""
 
     FREE = 0  # not at all
     SAME = 1  # it is that and something else, added
@@ -40,9 +40,10 @@ SHORT = 16  # iterations that are run one after the other
 LEVELS = 6  # kernels of each halving
 
 
-def linear_solution(body: Plan, count: int, device: Device) -> Solution:
-    """The places of what a loop carries, each behind those that it depends on, with the form in which it depends on itself; ()
-    where one is not linear, or where it is faster to run the iterations one after the other.
+def find_linear_solution(body: Plan, count: int, device: Device) -> Solution:
+    """Return the carried values, each after those on which it depends, with the form in which it depends on itself.
+
+    () if one is not linear, or if running the iterations sequentially is faster.
     """
     if count < SHORT or not device.many_cores:
         return ()
@@ -65,6 +66,7 @@ def linear_solution(body: Plan, count: int, device: Device) -> Solution:
 
 
 def _is_faster(body: Plan, solution: Solution, count: int, device: Device) -> bool:
+    """Whether composing iterations pairwise is predicted to be faster than running them sequentially."""
     shapes = body.shapes()
     extents = [prod(shapes[x]) for x in flatten_output(body.output)]
     rows = [extents[place] for place, form in solution if form is Form.MATRIX]
@@ -81,7 +83,7 @@ def _is_faster(body: Plan, solution: Solution, count: int, device: Device) -> bo
 
 
 def _output_forms(body: Plan) -> list[dict[int, Form]]:
-    """How what an iteration leaves at each place depends on what it takes."""
+    """Return how each value that an iteration leaves depends on the carried values."""
     known: dict[str, dict[int, Form]] = {}
     for step in body.steps:
         found = _linear_forms(step.action, known)
@@ -92,6 +94,7 @@ def _output_forms(body: Plan) -> list[dict[int, Form]]:
 
 
 def _linear_forms(action: Action, known: Mapping[str, Forms]) -> dict[int, Form]:
+    """Return how an action's array depends on the carried values."""
     match action:
         case Load(parameter, _):
             return {int(parameter[1:]): Form.SAME} if parameter[0] == "s" else {}
@@ -107,30 +110,33 @@ def _linear_forms(action: Action, known: Mapping[str, Forms]) -> dict[int, Form]
 
 
 def _contract_forms(action: Contract, known: Mapping[str, Forms]) -> Iterator[Forms]:
+    """Yield how each factor of a contraction depends on the carried values."""
     alone = len(action.reads) == 1 and action.mask == TRUE and not action.scatter_to
     for read in action.reads:
         straight = read.indices == pointwise(action.out) and not action.sums
         least = Form.MATRIX if not straight or action.scatter_to else Form.DIAGONAL
-        yield _at_least(known.get(read.array, {}), Form.SAME if alone and straight else least)
+        yield _generalize(known.get(read.array, {}), Form.SAME if alone and straight else least)
 
 
 def _addend_forms(
     action: Accumulate, addend: Masked, known: Mapping[str, Forms]
 ) -> Iterator[Forms]:
+    """Yield how each factor of an addend depends on the carried values."""
     plain = addend.mask == TRUE and not addend.scale and not addend.minus
     straight = addend.read.indices == pointwise(action.out)
     least = Form.MATRIX if not straight else Form.SAME if plain else Form.DIAGONAL
-    yield _at_least(known.get(addend.read.array, {}), least)
+    yield _generalize(known.get(addend.read.array, {}), least)
     for name in addend.scale:
-        yield _at_least(known.get(name, {}), Form.MATRIX)
+        yield _generalize(known.get(name, {}), Form.MATRIX)
 
 
-def _at_least(forms: Forms, least: Form) -> Forms:
+def _generalize(forms: Forms, least: Form) -> Forms:
+    """Return forms that are at least as general as `least`."""
     return {place: max(form, least) for place, form in forms.items()}
 
 
 def _multiply_forms(factors: list[Forms]) -> dict[int, Form]:
-    """A product is linear in what one of its factors depends on."""
+    """Return the forms of a product, which is linear if only one factor depends on a carried value."""
     found: dict[int, Form] = {}
     for forms in factors:
         for place, form in forms.items():
@@ -139,7 +145,7 @@ def _multiply_forms(factors: list[Forms]) -> dict[int, Form]:
 
 
 def _add_forms(terms: Iterator[dict[int, Form]]) -> dict[int, Form]:
-    """A sum; of two terms that are both the same as what is carried it is twice that."""
+    """Return the forms of a sum; twice the same carried value is diagonal."""
     found: dict[int, Form] = {}
     for forms in terms:
         for place, form in forms.items():

@@ -38,9 +38,7 @@ PARTS = 24  # basic sets beyond which a set is taken for everything
 
 
 def restrict_to_live(program: Program) -> Program:
-    """The program, its statements masked to the entries that are read, where that is at most half
-    of them.
-    """
+    """Return the program with its statements masked to the entries that are read, where these are at most half of them."""
     if not any(_is_selective(s.rhs) for s in program.statements):
         return program
     filled = _nonzero_sets(program)
@@ -90,13 +88,14 @@ def _is_selective(rhs: Rhs) -> bool:
 
 
 def _comparisons_in(p: Predicate) -> list[Predicate]:
+    """Return the atomic parts of a predicate."""
     if isinstance(p, And | Or):
         return [q for part in p.parts for q in _comparisons_in(part)]
     return [p]
 
 
 def _nonzero_sets(program: Program) -> dict[str, Any]:
-    """For each variable a set outside which it is zero."""
+    """Return, for each variable, a set outside of which it is zero."""
     filled: dict[str, Any] = {}
     for statement in program.statements:
         rhs = statement.rhs
@@ -118,7 +117,7 @@ def _nonzero_sets(program: Program) -> dict[str, Any]:
 
 
 def _nonzero_points(rhs: Contraction, filled: dict[str, Any]) -> Any:
-    """The points at which every factor may be other than zero."""
+    """Return the points at which every factor of a contraction may be nonzero."""
     binders = (*rhs.gens, *rhs.sums)
     space = superset(binders, rhs.mask)
     for factor in rhs.factors:
@@ -127,6 +126,7 @@ def _nonzero_points(rhs: Contraction, filled: dict[str, Any]) -> Any:
 
 
 def _preimage_under(set_: Any, factor: Factor, binders: Binders) -> Any:
+    """Return the points at which a factor reads an entry of a set."""
     names = [*index_names(binders)]
     places = [f"place{k}" for k in range(len(factor.indices))]
     return find_preimage(set_, places, dict(zip(places, factor.indices, strict=True)), names)
@@ -135,7 +135,7 @@ def _preimage_under(set_: Any, factor: Factor, binders: Binders) -> Any:
 def _read_points(
     rhs: Rhs, filled: dict[str, Any], want: Any
 ) -> list[tuple[str, Binders, Any, Sequence[Affine]]]:
-    """Which variables a statement reads, at which points of which binders, at what indices."""
+    """Return which variables a statement reads: name, binders, the set of points, and the indices there."""
     here = pointwise(rhs.gens)
     match rhs:
         case Addition():
@@ -154,7 +154,7 @@ def _read_points(
 
 
 def _image_of_points(space: Any, binders: Binders, indices: Sequence[Affine], gens: Binders) -> Any:
-    """The entries read at some point of a space."""
+    """Return the entries that are read at the points of a set."""
     import islpy
 
     moved = space.apply(islpy.Map(affine_map(index_names(binders), indices)))
@@ -162,7 +162,7 @@ def _image_of_points(space: Any, binders: Binders, indices: Sequence[Affine], ge
 
 
 def _mask_to_wanted(rhs: Rhs, want: Any) -> Rhs:
-    """The statement masked to the wanted entries, where that leaves at most half of them."""
+    """Return the statement masked to the wanted entries, if these are at most half of them."""
     if not isinstance(rhs, Addition | Map | Contraction) or len(rhs.gens) < 2:
         return rhs
     names = [*index_names(rhs.gens)]
@@ -183,7 +183,9 @@ def _mask_to_wanted(rhs: Rhs, want: Any) -> Rhs:
 
 
 def _stored_volume(names: Sequence[str], set_: Any) -> int:
-    """How many entries are stored for a set: those of its frame, or of its parts' frames."""
+    """Return how many entries are stored for a set: those of its frame, or of the frames of its disjoint parts if these are
+    fewer.
+    """
     whole = make_frame(names, set_)
     if whole is None:
         return 0

@@ -29,18 +29,18 @@ from ..ssa.program import (
 )
 
 
-def relation_of(index: str) -> str:
-    """The index array that holds the iteration of a loop over this index."""
+def counter_relation(index: str) -> str:
+    """Return the index array without axes that holds the present iteration of a loop over this index."""
     return f"{index}·turn"
 
 
-def index_of(relation: str) -> str:
-    """The index of the loop whose iteration an index array without axes holds."""
+def counter_index(relation: str) -> str:
+    """Return the index of the loop whose iteration such an index array holds."""
     return relation.removesuffix("·turn")
 
 
-def looked_up(program: Program, index: str, count: int) -> Program:
-    """The body of a loop of so many iterations, its index looked up."""
+def look_up_counter(program: Program, index: str, count: int) -> Program:
+    """Return the body of a loop of `count` iterations with its index looked up as data."""
     supports = {s.name: simplify(support(s.rhs), s.rhs.gens) for s in program.statements}
     turns = _Iterations(index, Binder(f"τ{index}", Affine.of(count)), supports)
     made = (t for s in program.statements for t in turns.add_statement(s))
@@ -54,10 +54,10 @@ class _Iterations:
         self.supports = supports
         self.turn = Affine.of(binder.name)
         self.at = {index: self.turn}
-        self.now = Related(relation_of(index), (self.turn,))
+        self.now = Related(counter_relation(index), (self.turn,))
 
     def add_statement(self, s: Statement) -> Iterator[Statement]:
-        """The statement, after those that it needs."""
+        """Yield the statement with the index looked up, after further statements that it needs."""
         match s.rhs:
             case Constant(gens, Affine() as value) if self.index in value.names:
                 every = Constant((self.binder, *gens), value.substitute(self.at))
@@ -93,7 +93,7 @@ class _Iterations:
                     rhs=Contraction(rhs.gens, sums, self.condition_in_iteration(rhs.mask), factors),
                 )
             case Recurrence() as rhs:
-                body = looked_up(rhs.body, self.index, self.binder.size.constant)
+                body = look_up_counter(rhs.body, self.index, self.binder.size.constant)
                 yield replace(s, rhs=replace(rhs, body=body))
             case _:
                 yield s
@@ -106,4 +106,5 @@ class _Iterations:
         return all(not q.relations and simplify(q, around) == TRUE for q in left)
 
     def condition_in_iteration(self, p: Predicate) -> Predicate:
+        """Return a condition for the present iteration."""
         return conj(self.now, substitute(p, self.at))

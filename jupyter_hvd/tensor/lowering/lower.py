@@ -51,15 +51,15 @@ from ..ssa.program import (
 )
 from .choices import MODEL, Choices
 from .coiteration import is_table
-from .computed_indices import index_array_of, with_index_arrays
+from .computed_indices import extract_index_arrays, index_array_name
 from .coo import table_name
-from .coordinate_columns import by_columns
+from .coordinate_columns import split_columns
 from .dataflow import (
+    find_transposed_reads,
     fusion_barriers,
+    mark_parted_sums,
     names_of,
     needed_steps,
-    part_by_part,
-    read_both_ways,
     used_lookups,
 )
 from .device import CPU, Device
@@ -71,13 +71,13 @@ from .ir import (
     Contract,
     Fill,
     IndexLookup,
-    Indices,
     Load,
+    MakeIndexArray,
     Masked,
     Nonzero,
     Reduce,
     Rerun,
-    Row,
+    ReversedRow,
     Scan,
     Step,
     Take,
@@ -85,25 +85,25 @@ from .ir import (
     extents_of,
 )
 from .iteration import IterationDomain
-from .linear import linear_solution
+from .linear import find_linear_solution
 from .liveness import restrict_to_live
-from .loop_counters import looked_up, relation_of
+from .loop_counters import counter_relation, look_up_counter
 from .pieces import MANY, Pieces, remaining_test
 from .plan import Counts, Plan
-from .recomputation import Again, computed_again, given_rows, left_out
+from .recomputation import Again, find_block_variables, find_blockwise_loops, given_rows
 from .relation_joins import Join, TupleCounts
-from .running_sums import running_sums
-from .shared_slopes import by_value
+from .running_sums import find_running_sums
+from .shared_slopes import share_slopes
 from .storage import (
     Piece,
     Storage,
-    at_end,
     full_storage,
+    last_entry_storage,
     nonzero_read,
     stored_condition,
     zero_outside,
 )
-from .tiling import Blocks, block_steps, row_by_row
+from .tiling import Blocks, block_row_sums, block_steps
 from .windows import sweep_windows
 
 _RELATIONS = Relation | IndexArray | TupleSet
@@ -128,24 +128,24 @@ class Lowered:
     choices: Choices
 
     def serves(self, choices: Choices) -> bool:
-        """Whether other choices change no step."""
+        """Whether other choices would lower to the same steps."""
         return choices == self.choices or not any(step.action.loops for step in self.steps)
 
     @cached_property
     def fused(self) -> Fused:
-        """The steps, those that only move entries read through."""
+        """The fused steps."""
         made = fuse_steps(self.steps, self.output, self.storages, self.bounds)
-        return replace(made, steps=by_value(made.steps)) if self.device.by_value else made
+        return replace(made, steps=share_slopes(made.steps)) if self.device.by_value else made
 
     def plan(self, choices: Choices) -> Plan:
-        """How they run."""
+        """Return the plan for some choices: order, blocks and barriers."""
         run, device, output = self.fused, self.device, self.output
         if not choices.fused:
-            run = Fused(by_value(self.steps) if device.by_value else self.steps, {})
+            run = Fused(share_slopes(self.steps) if device.by_value else self.steps, {})
         swept = sweep_windows(run.steps, output) if device.by_value and choices.blocked else None
         if device.by_value and swept is None:
-            run = replace(run, steps=by_columns(run.steps, output)) if choices.columns else run
-            run = replace(run, steps=part_by_part(run.steps)) if choices.apart else run
+            run = replace(run, steps=split_columns(run.steps, output)) if choices.columns else run
+            run = replace(run, steps=mark_parted_sums(run.steps)) if choices.apart else run
         barriers = fusion_barriers(run.steps) if choices.apart else frozenset[str]()
         order: tuple[Step | Blocks, ...] = swept or run.steps
         if choices.blocked and swept is None:
@@ -153,7 +153,7 @@ class Lowered:
             order = block_steps(
                 run.steps, output, {x: self.storages[x].extents for x in loads}, device
             )
-            order = row_by_row(order, output, barriers, device) if device.by_value else order
+            order = block_row_sums(order, output, barriers, device) if device.by_value else order
         return Plan(
             self.parameters,
             self.counts,
@@ -162,7 +162,7 @@ class Lowered:
             self.steps,
             output,
             barriers,
-            read_both_ways(run.steps),
+            find_transposed_reads(run.steps),
             order,
             {x: run.fused_storage(x, storage) for x, storage in self.storages.items()},
             choices,
@@ -179,12 +179,15 @@ def lower(
     turns: Mapping[str, int] | None = None,
     asked: dict[Join, int] | None = None,
 ) -> Lowered:
-    """The steps of a program whose sizes are integers, for relations with so many tuples and index arrays with entries below
-    that; of an iteration, with how many there are of each loop that it is in, by the relation that holds its index.
+    """Lower a program with known sizes to steps.
 
-    Relations are joined where `counts` has their join. With `asked`, which gets the joins that could be
-    worth their while and how many tuples each may have, a join that `counts` does not have is taken to have
-    as many as is to be expected: such steps only show what to ask for.
+    Relations are joined where `counts` has their join. With `asked`, joins that `counts` lacks are assumed to have the
+    expected number of tuples: such steps only show which joins to count.
+
+    Args:
+        counts: the numbers of tuples of relations, and what the entries of index arrays are below.
+        turns: for the body of a loop, the number of iterations of each loop around, by the relation that holds its index.
+        asked: gets the joins that may be worthwhile, with how many tuples each may have.
     """
     indices = {x for x, t in parameters if isinstance(t, IndexArray)}
     below = {x: n for x, n in counts if x in indices}
@@ -195,10 +198,10 @@ def lower(
     }
     lowering = _Lowering(types, tuples, dtype=dtype, device=device, choices=choices)
     lowering.turns = dict(turns or {})
-    lowering.kept = kept_whole(program)
-    lowering.again = computed_again(program)
-    within_blocks = left_out(lowering.again)
-    program, arrays = with_index_arrays(program)
+    lowering.kept = find_stored_histories(program)
+    lowering.again = find_blockwise_loops(program)
+    within_blocks = find_block_variables(lowering.again)
+    program, arrays = extract_index_arrays(program)
     for statement in program.statements:
         if statement.name in within_blocks:
             continue
@@ -208,7 +211,7 @@ def lower(
         lowering.pieces[statement.name] = lowering.lower_rhs(statement.rhs)
         lowering.supports[statement.name] = simplify(support(statement.rhs), statement.rhs.gens)
         if statement.name in arrays:
-            lowering.as_indices(statement.name, arrays[statement.name])
+            lowering.add_index_array(statement.name, arrays[statement.name])
     wholes = {}
     for name in dict.fromkeys(flatten_output(program.output)):
         lowering.statement = name
@@ -232,9 +235,9 @@ def lower(
 
 @dataclass
 class _Lowering(Pieces):
-    """`defined` has the right-hand side of each variable so far, `supports` its predicate, `tests` the relations made from
-    quantifiers, `outer` the factors of arrays that are outer products, `kept` the histories that are stored, `again` the loops in
-    reverse that run block by block.
+    """Lowers one program. `defined` has the right-hand side of each variable so far, `supports` its predicate, `tests` the
+    relations made from quantifiers, `outer` the factors of arrays that are outer products, `kept` the histories that are
+    stored, `again` the loops in reverse that run block by block.
     """
 
     dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(float))
@@ -249,6 +252,7 @@ class _Lowering(Pieces):
     turns: dict[str, int] = field(default_factory=dict)
 
     def lower_rhs(self, rhs: Rhs) -> tuple[Piece, ...]:
+        """Return the pieces of a right-hand side."""
         if any(n.constant == 0 for _, n in rhs.gens):
             return ()
         match rhs:
@@ -282,13 +286,14 @@ class _Lowering(Pieces):
             case Part(source, place, _, gens):
                 (histories,) = self.pieces[source]
                 kept = (source, place) in self.kept
-                storage = full_storage(gens) if kept else at_end(gens)
+                storage = full_storage(gens) if kept else last_entry_storage(gens)
                 return (self.make_piece(Take(histories.name, place), storage),)
         raise TypeError(rhs)
 
     # Loops
 
     def lower_loop(self, rhs: Recurrence) -> Piece:
+        """Return the piece of a loop: a scan, or a loop in reverse that recomputes values."""
         kept = frozenset(place for name, place in self.kept if name == self.statement)
         again = self.again.get(self.statement)
         if again is not None:
@@ -296,24 +301,24 @@ class _Lowering(Pieces):
         every = [x.length for x in self.again.values() if x.source == self.statement]
         made = self.run_backwards(replace(self.lower_scan(rhs, kept), every=sum(every)))
         if not every:
-            sums = running_sums(made.body)
-            solution = () if sums else linear_solution(made.body, made.count, self.device)
+            sums = find_running_sums(made.body)
+            solution = () if sums else find_linear_solution(made.body, made.count, self.device)
             made = replace(made, sums=sums, solution=solution)
         return Piece(self.add_step(made), full_storage(()))
 
     def run_backwards(self, scan: Scan) -> Scan:
-        """A loop some of whose rows are others' the last first as one that runs from the last iteration: then
-        these need not be turned round.
+        """Return a loop that reads rows in reverse as one that runs from the last iteration, so that rows need not be
+        reversed.
         """
         made = {s.name: s.action for s in self.steps}
-        found = {x: self.turned_round(made[x], scan.count) for x in scan.rows}
+        found = {x: self.reversed_row(made[x], scan.count) for x in scan.rows}
         if scan.every or not any(found.values()):
             return scan
-        rows = tuple([found[x] or Row(x) for x in scan.rows])
+        rows = tuple([found[x] or ReversedRow(x) for x in scan.rows])
         return replace(scan, rows=tuple([r.array for r in rows]), backwards=rows)
 
-    def turned_round(self, action: Action, count: int) -> Row | None:
-        """`⊞k, g. X[c-k, g]` as a part of X; None where it is something else."""
+    def reversed_row(self, action: Action, count: int) -> ReversedRow | None:
+        """Return `⊞k, g. X[c-k, g]` as rows of X; None for another action."""
         if not isinstance(action, Contract) or action.sums or action.scatter_to or action.lookups:
             return None
         if action.mask != TRUE or len(action.reads) != 1:
@@ -330,10 +335,10 @@ class _Lowering(Pieces):
             return None
         begin = first.constant - (count - 1)
         inside = begin >= 0 and first.constant < storage.extents[0]
-        return Row(read.array, begin) if inside else None
+        return ReversedRow(read.array, begin) if inside else None
 
     def lower_rerun(self, rhs: Recurrence, kept: frozenset[int], again: Again) -> Rerun:
-        """A loop in reverse and the values that it takes, block by block."""
+        """Return the action of a loop in reverse that recomputes its values block by block."""
         (source,) = self.pieces[again.source]
         outside = given_rows(rhs.rows, again)
         back = self.lower_scan(replace(rhs, rows=tuple([rhs.rows[j] for j in outside])), kept)
@@ -341,20 +346,20 @@ class _Lowering(Pieces):
         return Rerun(source.name, again.length, values, back, again.taken, outside)
 
     def lower_scan(self, rhs: Recurrence, kept: frozenset[int]) -> Scan:
-        """A loop over whole arrays, its body planned once."""
+        """Return the action of a loop over full arrays, its body planned once."""
         count = rhs.size.constant
-        body = restrict_to_live(looked_up(rhs.body, rhs.index, count))
+        body = restrict_to_live(look_up_counter(rhs.body, rhs.index, count))
         dims = {s.rhs.parameter: s.rhs.gens for s in body.statements if isinstance(s.rhs, Input)}
         related = {x: t for x, t in self.types.items() if isinstance(t, _RELATIONS)}
-        related[relation_of(rhs.index)] = IndexArray((), count)
+        related[counter_relation(rhs.index)] = IndexArray((), count)
         parameters = [(p, array(in_ranges(gens))) for p, gens in dims.items()]
         counts, asked = tuple(self.counts.known.items()), self.counts.asked
         inside = [*parameters, *related.items()]
-        turns = {**self.turns, relation_of(rhs.index): count}
+        turns = {**self.turns, counter_relation(rhs.index): count}
         made = lower(body, inside, counts, self.dtype, self.device, self.choices, turns, asked)
         plan = made.plan(self.choices)
         consulted = frozenset[str]().union(*(step.action.relations for step in plan.steps))
-        own = {relation_of(rhs.index), *(s.name for s in plan.steps)}
+        own = {counter_relation(rhs.index), *(s.name for s in plan.steps)}
         known = frozenset(x for x in consulted if x not in own)
         starts, rows, wholes = (
             tuple(map(self.full_array, names)) for names in (rhs.starts, rhs.rows, rhs.wholes)
@@ -366,9 +371,7 @@ class _Lowering(Pieces):
     def resolve_condition(
         self, p: Predicate, binders: Binders, factors: Sequence[tuple[str, Sequence[Affine]]]
     ) -> Predicate:
-        """`p` at points where every factor may be other than zero, without quantifiers over
-        relations.
-        """
+        """Return `p`, at points where every factor may be nonzero, without quantifiers over relations."""
         if not p.relations:
             return p
         known = []
@@ -380,7 +383,7 @@ class _Lowering(Pieces):
         )
 
     def materialize_tests(self, p: Predicate, binders: Binders) -> Predicate:
-        """Each `∃` over relations as a relation that a step makes: whether any point is there."""
+        """Return a predicate in which each `∃` over relations is a relation that a step makes."""
         match p:
             case And(parts):
                 return conj(*(self.materialize_tests(part, binders) for part in parts))
@@ -400,7 +403,7 @@ class _Lowering(Pieces):
         return p
 
     def materialize_test(self, body: Predicate, free: Binders, bound: Binders) -> Predicate:
-        """`∃ bound. body` as a relation over the free indices."""
+        """Return `∃ bound. body` as a relation over the free indices."""
         key = body, (*free, *bound)
         gens = number_binders("g", in_ranges(free))
         sums = number_binders("e", in_ranges(bound))
@@ -409,7 +412,7 @@ class _Lowering(Pieces):
             at = {i: Affine.of(j) for (i, _), (j, _) in spelt}
             one = self.make_piece(Fill((), 1), full_storage(()))
             pieces = self.lower_product(gens, sums, substitute(body, at), [(one, ())])
-            whole = self.sum_of(
+            whole = self.add_pieces(
                 full_storage(gens), [self.densify_piece(x) for x in self.merge_pieces([*pieces])]
             )
             name = self.tests[key] = f"∃{len(self.tests)}"
@@ -417,17 +420,18 @@ class _Lowering(Pieces):
             self.types[name] = Relation(in_ranges(gens))
         return Related(self.tests[key], tuple(Affine.of(i) for i, _ in free))
 
-    def as_indices(self, name: str, type_: IndexArray) -> None:
-        """A variable's numbers as an index array."""
+    def add_index_array(self, name: str, type_: IndexArray) -> None:
+        """Add a step that makes a variable's numbers an index array."""
         assert type_.below is not None
-        relation = index_array_of(name)
-        made = Indices(self.full_array(name), type_.below)
+        relation = index_array_name(name)
+        made = MakeIndexArray(self.full_array(name), type_.below)
         self.steps.append(Step(relation, made, self.statement))
         self.types[relation] = type_
 
     # Contractions
 
     def lower_contraction(self, rhs: Contraction) -> tuple[Piece, ...]:
+        """Return the pieces of a contraction, one combination of the factors' pieces at a time."""
         binders = (*rhs.gens, *rhs.sums)
         p = self.resolve_condition(rhs.mask, binders, [(f.name, f.indices) for f in rhs.factors])
         choices = [self.pieces[f.name] for f in rhs.factors]
@@ -447,8 +451,8 @@ class _Lowering(Pieces):
     def factor_outer_products(
         self, p: Predicate, readings: Sequence[Reading]
     ) -> tuple[Predicate, list[Reading]]:
-        """Outer products among the factors replaced by their own factors: `Σjq. (A⊗B)[ip,jq]·x[jq]`
-        has three, and no need of `A⊗B`.
+        """Return the readings with outer products replaced by their factors: `Σjq. (A⊗B)[ip,jq]·x[jq]` has three, and does not
+        need `A⊗B`.
         """
         found: list[Reading] = []
         for piece, indices in readings:
@@ -464,7 +468,7 @@ class _Lowering(Pieces):
         return p, found
 
     def lower_view(self, name: str, gens: Binders, p: Predicate) -> tuple[Piece, ...]:
-        """`⊞g. [p]·X[g]`; pieces on which p holds anyway are not copied."""
+        """Return `⊞g. [p]·X[g]` as pieces; those on which p always holds are not copied."""
         here = pointwise(gens)
         p = self.resolve_condition(p, gens, [(name, here)])
         made: list[Piece] = []
@@ -478,7 +482,7 @@ class _Lowering(Pieces):
     def lower_product(
         self, gens: Binders, sums: Binders, p: Predicate, readings: Sequence[Reading]
     ) -> Iterator[Piece]:
-        """`⊞g Σs. [p]·…` of one piece of each factor."""
+        """Yield the pieces of `⊞g Σs. [p]·…` for one piece of each factor."""
         inside = (stored_condition(x.storage, indices) for x, indices in readings)
         for d in self.find_domains(gens, sums, conj(p, *inside)):
             reads, known = [], []
@@ -502,13 +506,14 @@ class _Lowering(Pieces):
             yield made
 
     def looked_up_iterations(self, d: IterationDomain) -> Binders:
-        """The iterations that are looked up: each is one of its loop's."""
+        """Return the loop counters that a domain looks up, with their ranges."""
         turns = [(x.name, self.turns[x.relation]) for x in d.lookups if x.relation in self.turns]
         return tuple([Binder(name, Affine.of(count)) for name, count in turns])
 
     # Maps
 
     def lower_map(self, rhs: Map) -> tuple[Piece, ...]:
+        """Return the pieces of an elementwise function."""
         made = []
         for d in self.find_domains(rhs.gens, (), self.resolve_condition(rhs.mask, rhs.gens, ())):
             arguments = tuple(self.lower_addends(x, rhs.gens, d) for x in rhs.arguments)
@@ -527,14 +532,14 @@ class _Lowering(Pieces):
         return tuple(made)
 
     def lower_addends(self, name: str, gens: Binders, d: IterationDomain) -> tuple[Masked, ...]:
-        """A variable on the axes of a domain, as a sum of its pieces there."""
+        """Return a variable on a domain's axes, as a sum of its pieces."""
         here = pointwise(gens)
         parts = []
         for piece in self.pieces[name]:
             found: tuple[IndexLookup, ...] = ()
             at = d.index_map
             if not {*piece.storage.positions} <= d.positions:
-                if self.is_little(piece, d):
+                if self.is_small(piece, d):
                     piece = self.densify_piece(piece)
                 else:
                     piece, at, found = self.search_positions(piece, d)
@@ -542,16 +547,16 @@ class _Lowering(Pieces):
             parts.append(self.mask_piece(piece, at, d.out, d.condition, (*d.lookups, *found)))
         return tuple(parts)
 
-    def is_little(self, piece: Piece, d: IterationDomain) -> bool:
-        """Whether a piece may be stored whole where a domain reads it."""
+    def is_small(self, piece: Piece, d: IterationDomain) -> bool:
+        """Whether a piece may be stored in full where a domain reads it."""
         points = prod(extents_of(d.out))
         return prod(extents_of(piece.storage.gens)) <= max(LITTLE, 4 * points)
 
     def search_positions(
         self, piece: Piece, d: IterationDomain
     ) -> tuple[Piece, dict[str, Affine], tuple[IndexLookup, ...]]:
-        """A piece that is stored by the positions of relations which a domain does not iterate over, where
-        its entries are there, and the searches that this takes.
+        """Return how to read a piece that is stored by positions of relations over which a domain does not iterate: the piece,
+        its index map, and the searches.
         """
         storage, at = piece.storage, dict(d.index_map)
         lookups: list[IndexLookup] = []
@@ -566,8 +571,8 @@ class _Lowering(Pieces):
         return Piece(piece.name, replace(storage, lattice=lattice)), at, tuple(lookups)
 
 
-def kept_whole(program: Program) -> frozenset[tuple[str, int]]:
-    """The loops and places of which more is read than what the last iteration leaves."""
+def find_stored_histories(program: Program) -> frozenset[tuple[str, int]]:
+    """Return the loops and carried values of which more than the last value is read."""
     parts = {s.name: s.rhs for s in program.statements if isinstance(s.rhs, Part)}
     found = {x for x in flatten_output(program.output) if x in parts}
     for s in program.statements:
@@ -579,5 +584,5 @@ def kept_whole(program: Program) -> frozenset[tuple[str, int]]:
 
 
 def _as_stored(storage: Storage) -> Storage:
-    """The array itself as a tensor."""
+    """Return the storage of the array itself as a tensor."""
     return full_storage(number_binders("g", in_ranges(storage.coordinates)))

@@ -46,7 +46,7 @@ class Pieces:
     storages: dict[str, Storage] = field(default_factory=dict)
 
     def add_step(self, action: Action) -> str:
-        """The array that an action makes, made once."""
+        """Return the array that an action makes; equal actions share one step."""
         if action not in self.made:
             taken = sum(s.statement == self.statement for s in self.steps)
             name = f"{self.statement}.{taken}" if taken else self.statement
@@ -55,6 +55,7 @@ class Pieces:
         return self.made[action]
 
     def find_domains(self, gens: Binders, sums: Binders, p: Predicate) -> Iterator[IterationDomain]:
+        """Yield the iteration domains of a space."""
         return iteration_domains(gens, sums, p, self.types, self.counts)
 
     def has_joins(self, gens: Binders, sums: Binders, p: Predicate) -> bool:
@@ -62,7 +63,7 @@ class Pieces:
         return bool(Tables(gens, sums, p, self.types, self.counts).chosen.joined)
 
     def make_piece(self, action: Action, storage: Storage) -> Piece:
-        """The array that an action makes, and where its entries belong."""
+        """Add a step, and return its array with where the entries belong."""
         name = self.add_step(action)
         self.storages.setdefault(name, storage)
         return Piece(name, storage)
@@ -75,16 +76,14 @@ class Pieces:
         known: Predicate,
         lookups: tuple[IndexLookup, ...] = (),
     ) -> Masked:
-        """A piece read where its generators are what `at` says, zero where it stores nothing."""
+        """Return a read of a piece where its generators are what `at` says, zero where it stores nothing."""
         places = tuple(a.substitute(at) for a in piece.storage.inverse)
         mask = remaining_test(substitute(piece.storage.lattice, at), box, known, lookups)
         read = Access(piece.name, places)
         return Masked(read, mask, used_lookups(lookups, names_of(read.indices) | mask.names))
 
     def merge_pieces(self, pieces: Sequence[Piece]) -> tuple[Piece, ...]:
-        """The sum of some pieces, with one array for those that fit into one box at little
-        waste.
-        """
+        """Return the sum of some pieces, with one array for those that fit into one box with little waste."""
         groups: list[tuple[Storage, list[Piece]]] = []
         for piece in sorted(pieces, key=lambda x: -x.storage.volume):
             for k, (storage, members) in enumerate(groups):
@@ -97,17 +96,17 @@ class Pieces:
         if len(groups) > MANY:
             whole = full_storage(pieces[0].storage.gens)
             groups = [(whole, [self.densify_piece(piece) for piece in pieces])]
-        return tuple(self.sum_of(storage, members) for storage, members in groups)
+        return tuple(self.add_pieces(storage, members) for storage, members in groups)
 
     def grow_storage(self, storage: Storage, other: Storage) -> Storage | None:
-        """The storage with room for the other's entries too; None where that wastes much."""
+        """Return a storage with room for another one's entries; None if that wastes much."""
         if None in storage.forward or storage.positions:
             lattices = (storage.lattice, storage.positions) == (other.lattice, other.positions)
             return storage if storage.is_like(other) and lattices else None
         return grow_to_hold(storage, other)
 
-    def sum_of(self, storage: Storage, members: Sequence[Piece]) -> Piece:
-        """The pieces added up in an array with this storage; the only one itself if it has it."""
+    def add_pieces(self, storage: Storage, members: Sequence[Piece]) -> Piece:
+        """Return the sum of pieces in an array with this storage; the only piece itself if it has that storage."""
         if len(members) == 1 and members[0].storage.is_like(storage):
             return members[0]
         support = disj(*(conj(x.storage.lattice, x.storage.support) for x in members))
@@ -115,7 +114,7 @@ class Pieces:
         return self.make_piece(self.add_members(storage, members), storage)
 
     def add_members(self, storage: Storage, members: Sequence[Piece]) -> Accumulate:
-        """The members added up on the box of a storage."""
+        """Return the action that adds pieces on the box of a storage."""
         addends = []
         for piece in members:
             if piece.storage.is_like(storage):
@@ -126,7 +125,7 @@ class Pieces:
         return Accumulate(storage.coordinates, tuple(addends))
 
     def densify_piece(self, piece: Piece) -> Piece:
-        """A piece stored by the positions of relations as one stored by its indices."""
+        """Return a piece that is stored by positions of relations as one that is stored by its indices."""
         if not piece.storage.positions:
             return piece
         whole = full_storage(piece.storage.gens, piece.storage.support)
@@ -148,26 +147,26 @@ class Pieces:
         return self.make_piece(Contract(d.out, (), (read,), TRUE, used, scatter_to), whole)
 
     def single_piece(self, name: str) -> Piece:
-        """A variable as one piece."""
+        """Return a variable as one piece."""
         pieces = self.pieces[name]
         if len(pieces) == 1:
             return pieces[0]
         whole = full_storage(self.gens[name])
-        return self.sum_of(whole, [self.densify_piece(piece) for piece in pieces])
+        return self.add_pieces(whole, [self.densify_piece(piece) for piece in pieces])
 
     def full_array(self, name: str) -> str:
-        """A variable as the array that the program returns."""
+        """Return the array of a variable in the form in which the program returns it."""
         storage = full_storage(self.gens[name])
         pieces = self.pieces[name]
         if not pieces:
             return self.add_step(Fill(storage.coordinates, 0))
-        return self.sum_of(storage, [self.densify_piece(piece) for piece in pieces]).name
+        return self.add_pieces(storage, [self.densify_piece(piece) for piece in pieces]).name
 
 
 def remaining_test(
     p: Predicate, box: Binders, known: Predicate, lookups: Sequence[IndexLookup]
 ) -> Predicate:
-    """What of `p` is left to test, given what is known and what the lookups are."""
+    """Return what remains to be tested of `p`, given a known condition and the lookups."""
     entries = {(x.relation, x.subscripts): Affine.of(x.name) for x in lookups if not x.searched}
     parts = [q for q in conjuncts(p) if not (is_asserted(q) and _is_looked_up(q, entries))]
     return remaining_condition(conj(*parts), box, known)

@@ -19,7 +19,13 @@ from ..language.types import IndexArray, ParameterType
 from ..language.units import in_bytes
 from ..ssa.program import Output, flatten_output
 from .choices import Choices
-from .dataflow import Remade, costly_arrays, find_recomputed, fused_producers, read_margins
+from .dataflow import (
+    Remade,
+    find_costly_arrays,
+    find_read_margins,
+    find_recomputed,
+    fused_producers,
+)
 from .device import Device
 from .ir import (
     Access,
@@ -30,9 +36,9 @@ from .ir import (
     Entrywise,
     Fill,
     IndexLookup,
-    Indices,
     Load,
     MadeRelation,
+    MakeIndexArray,
     Masked,
     Nonzero,
     Reduce,
@@ -83,7 +89,7 @@ class Plan:
 
     @property
     def windows(self) -> Device:
-        """The device, with or without its way to read windows (`strategy.choose_kernel`)."""
+        """The device, with or without its kernels for windows (`strategy.choose_kernel`)."""
         return self.device if self.choices.windows else self.device.without_windows
 
     @property
@@ -108,24 +114,26 @@ class Plan:
 
     @cached_property
     def producers(self) -> Mapping[str, tuple[Step, ...]]:
-        """Of each array in `barriers` the steps that XLA may fuse into it."""
+        """The steps that XLA may fuse into each array in `barriers`."""
         run = [part for part in self.order if isinstance(part, Step)]
         return {x: fused_producers(run, x, self.barriers) for x in self.barriers}
 
     @cached_property
     def remade(self) -> Remade:
-        """What is computed again for those that read it behind a sum of it."""
+        """What is computed again for readers behind a sum of it."""
         run = [part for part in self.order if isinstance(part, Step)]
         return find_recomputed(run if self.choices.apart else (), self.barriers)
 
     @cached_property
     def margins(self) -> Mapping[str, tuple[tuple[int, int], ...]]:
-        """The zeros around an array in `barriers` that are read with it, where they are few. XLA writes them in the loop of the
-        entries, behind a branch for each: not around functions that take long, which that would keep from being vectorized.
+        """The zeros around arrays in `barriers` that are read with them, if they are few.
+
+        XLA writes them in the loop over entries, behind a branch for each: not around slow functions, which would not be
+        vectorized.
         """
         run = [part for part in self.order if isinstance(part, Step)]
         shapes = self.shapes()
-        found = read_margins(run, self.barriers - costly_arrays(run, self.barriers))
+        found = find_read_margins(run, self.barriers - find_costly_arrays(run, self.barriers))
         return {
             x: ends
             for x, ends in found.items()
@@ -137,16 +145,16 @@ class Plan:
     def made(self) -> Mapping[str, IndexArray]:
         """The types of the index arrays that steps make."""
         found = ((s.name, s.action) for s in self.steps)
-        return {x: IndexArray((), a.below) for x, a in found if isinstance(a, Indices)}
+        return {x: IndexArray((), a.below) for x, a in found if isinstance(a, MakeIndexArray)}
 
     @cached_property
     def joins(self) -> tuple[Join, ...]:
-        """The joins whose tables its steps read."""
+        """The joins whose tables the steps read."""
         read = frozenset[str]().union(*(step.action.relations for step in self.steps))
         return tuple([x for x, _ in self.counts if isinstance(x, Join) and x in read])
 
     def shapes(self, *, whole: bool = False) -> dict[str, tuple[int, ...]]:
-        """The shape of each array; of one made in blocks, that of a block, unless `whole` is wanted."""
+        """Return the shape of each array; for one made in blocks, that of a block, unless `whole`."""
         found: dict[str, tuple[int, ...]] = {}
         for step in self.steps if whole else _flat_steps(self.order):
             match step.action:
@@ -163,15 +171,13 @@ class Plan:
         return found
 
     def result_bytes(self, step: Step, shapes: Mapping[str, tuple[int, ...]]) -> int:
-        """What an array takes where XLA does not fuse it into what reads it."""
+        """Return the size of an array that XLA does not fuse into its readers."""
         width = 1 if isinstance(step.action, Nonzero) else self.dtype.itemsize
         return prod(shapes[step.name]) * width
 
     @cached_property
     def bound(self) -> int:
-        """The bytes of all steps together were nothing fused: of results, and of terms before they
-        are summed.
-        """
+        """The bytes of all steps together without any fusion: of results, and of terms before they are summed."""
         shapes, total = self.shapes(), 0
         for step in _flat_steps(self.order):
             terms = prod(step.action.extents.values()) if isinstance(step.action, Entrywise) else 0
@@ -181,7 +187,7 @@ class Plan:
 
     @cached_property
     def points(self) -> int:
-        """How many points its steps visit together, those of a loop in each iteration."""
+        """The number of points that all steps visit, in all iterations."""
         total = 0
         for part in self.order:
             times = part.count if isinstance(part, Blocks) else 1
@@ -191,8 +197,8 @@ class Plan:
                 total += sum(loop.count * loop.body.points for loop in step.action.loops)
         return total
 
-    def widest(self) -> str:
-        """The largest array and its bytes."""
+    def describe_largest(self) -> str:
+        """Return the name, the extents and the size of the largest array, in words."""
         shapes = self.shapes()
         step = max(_flat_steps(self.order), key=lambda s: self.result_bytes(s, shapes))
         extents = "×".join(map(str, shapes[step.name]))
@@ -232,6 +238,7 @@ class Plan:
         )
 
     def _table_rows(self) -> Iterator[Row]:
+        """Yield the rows of the plan's table."""
         shapes = self.shapes()
         for part in self.order:
             if isinstance(part, Blocks):
@@ -244,6 +251,7 @@ class Plan:
                     yield "", "", "", "", f"carried on: {', '.join(flatten_output(turn.output))}"
 
     def _table_row(self, step: Step, shapes: Mapping[str, tuple[int, ...]], in_block: bool) -> Row:
+        """Return a step's row in the plan's table."""
         shape, storage = shapes[step.name], self.storages.get(step.name)
         made = _operation_text(step.action, self.windows)
         if step.name in self.barriers and not in_block:
@@ -273,7 +281,7 @@ def _is_load(step: Step) -> bool:
 
 
 def _storage_text(shape: Sequence[int], storage: Storage | None) -> str:
-    """The extents, and the index map from the tensor's indices where it is not the identity."""
+    """Return an array's extents, and the index map from the tensor's indices if it is not the identity."""
     extents = "×".join(map(str, shape)) or "scalar"
     if storage is None or storage.is_identity:
         return extents
@@ -282,7 +290,7 @@ def _storage_text(shape: Sequence[int], storage: Storage | None) -> str:
 
 
 def _domain_text(action: Action) -> str:
-    """The points that a step visits."""
+    """Return the points that a step visits."""
     if not isinstance(action, Entrywise):
         return ""
     text = _ranges_text(action.out)
@@ -297,6 +305,7 @@ def _ranges_text(binders: Binders) -> str:
 
 
 def _operation_text(action: Action, device: Device) -> str:
+    """Return what a step does, in words."""
     match action:
         case Load(parameter, path):
             return f"argument {parameter}{''.join(f'.{side}' for side in path)}"
@@ -304,7 +313,7 @@ def _operation_text(action: Action, device: Device) -> str:
             return f"constant {value}"
         case Nonzero(array):
             return f"{array} ≠ 0"
-        case Indices(array, below):
+        case MakeIndexArray(array, below):
             return f"{array} as indices below {below}"
         case Scan(index, count) if action.solution:
             forms = ", ".join(f"s{place} {form}" for place, form in action.solution)
@@ -346,7 +355,7 @@ def _operation_text(action: Action, device: Device) -> str:
 
 
 def _inputs_text(loop: Scan, rows: Sequence[int] | None = None) -> str:
-    """What the body of a loop takes, by parameter; `rows` are the numbers of its rows."""
+    """Return what a loop's body gets, by parameter. `rows` are the numbers of its rows."""
     numbers = (range(len(loop.starts)), rows or range(len(loop.rows)), range(len(loop.wholes)))
     groups = zip("src", numbers, (loop.starts, loop.rows, loop.wholes), strict=True)
     return ", ".join(f"{p}{j} = {x}" for p, js, xs in groups for j, x in zip(js, xs, strict=True))

@@ -37,7 +37,7 @@ class Node(NamedTuple):
 
 
 def value_nodes(statements: Mapping[str, Rhs], factor: Factor) -> tuple[Node, ...]:
-    """The nodes of an entry, the last of which is it."""
+    """Return the operations that compute an entry, which is the last one."""
     nodes: list[Node] = []
     known: dict[Factor, int] = {}
 
@@ -86,9 +86,11 @@ def _is_sparse(rhs: Rhs) -> bool:
     return bool(support(rhs).relations) and not (isinstance(rhs, Contraction) and rhs.sums)
 
 
-class Step(NamedTuple):
-    """An operation at all points of an addend: `Node`, with arrays by their number. Of an entry `value` is the number of the
-    array that it is of and `places` its indices; there are none where that array has the entries of the points, in order.
+class PointStep(NamedTuple):
+    """An operation at all points of an addend: a `Node`, with arrays by their number.
+
+    For an entry, `value` is the number of its array and `places` its indices; no indices if the array has the entries of the
+    points, in order.
     """
 
     operation: Operation | None
@@ -105,7 +107,7 @@ class Added(NamedTuple):
 
     source: int | None
     position: int | None
-    steps: tuple[Step, ...]
+    steps: tuple[PointStep, ...]
     slot: int | None
     inside: int | None = None
 
@@ -118,13 +120,13 @@ class Summed(NamedTuple):
 
 
 class Contents:
-    """An array as a key: found by some of its entries, equal where all are."""
+    """An array as a dictionary key: hashed by some of its entries, equal if all are."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
 
     def copied(self) -> Contents:
-        """A key that does not change with the array."""
+        """Return a key that does not change with the array."""
         return Contents(np.array(self.array))
 
     def __hash__(self) -> int:
@@ -139,14 +141,14 @@ class Contents:
 
 @dataclass
 class Listed:
-    """Arrays by number, equal ones by the same."""
+    """Arrays by number; equal arrays have one number."""
 
     arrays: list[Any] = field(default_factory=list)
     known: dict[Contents, int] = field(default_factory=dict)
 
     @staticmethod
     def of(arrays: Sequence[Any]) -> Listed:
-        """Arrays by their position."""
+        """Return arrays numbered by their position."""
         return Listed([*arrays], {Contents(a): k for k, a in enumerate(arrays)})
 
     def __call__(self, array: Any) -> int:
@@ -157,7 +159,7 @@ class Listed:
         return self.known[key]
 
     def number_or_none(self, array: Any) -> int | None:
-        """As `self(array)`; None for none."""
+        """Return an array's number; None for None."""
         return None if array is None else self(array)
 
 
@@ -172,14 +174,17 @@ def sum_stages(
     sizes: Mapping[str, int],
     values: Values,
 ) -> tuple[tuple[Summed, ...], tuple[Any, ...]]:
-    """The plan for the stages, and the arrays that it reads. `nodes` has those of each addend's value, by its tangent and number;
-    `values` the number of the array that an entry is of, and whether that is a whole one.
+    """Return the plan for the stages, and the arrays that it reads.
+
+    Args:
+        nodes: the operations of each addend's value, by its tangent and number.
+        values: the number of the array that an entry is from, and whether that is a full array.
     """
     listed = Listed()
     order = {stage.name: k for k, stage in enumerate(stages)}
     at_size = {x: Affine.of(n) for x, n in sizes.items()}
 
-    def steps_of(stage: Stage, k: int, points: Points) -> tuple[Step, ...]:
+    def steps_of(stage: Stage, k: int, points: Points) -> tuple[PointStep, ...]:
         found: dict[Predicate, int | None] = {}
 
         def add_mask(p: Predicate) -> int | None:
@@ -192,7 +197,7 @@ def sum_stages(
 
         made = []
         for j, (operation, arguments, masks) in enumerate(nodes[stage.name, k]):
-            step = Step(operation, arguments, tuple(map(add_mask, masks)))
+            step = PointStep(operation, arguments, tuple(map(add_mask, masks)))
             if isinstance(operation, Affine):
                 at = affine_column(operation.substitute(at_size), points.columns, points.count)
                 step = step._replace(operation=None, places=(listed(at),))

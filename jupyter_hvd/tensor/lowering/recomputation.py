@@ -25,27 +25,28 @@ from ..ssa.program import (
     operands,
     pointwise,
 )
-from .ir import Kept, extents_of
+from .ir import ReusedRow, extents_of
 
 FEW = 4  # turns that are not worth a block
 
 
 @dataclass(frozen=True)
 class Again:
-    """How a loop in reverse comes to its values: from what the blocks of `source`, each of `length`
-    turns, began with, by `loop`; `taken` are those of its rows, and `names` the variables that are not
-    made.
+    """How a loop in reverse gets its values: recomputed by `loop`, from what the blocks of `source`, each of `length`
+    iterations, began with.
+
+    `taken` are the rows that are recomputed, and `names` the variables that are not made.
     """
 
     source: str
     loop: Recurrence
     length: int
-    taken: tuple[Kept, ...]
+    taken: tuple[ReusedRow, ...]
     names: frozenset[str]
 
 
-def computed_again(program: Program) -> dict[str, Again]:
-    """The loops in reverse that run block by block."""
+def find_blockwise_loops(program: Program) -> dict[str, Again]:
+    """Return the loops in reverse that run block by block, by name."""
     found = {}
     for s in program.statements:
         if isinstance(s.rhs, Recurrence) and s.rhs.again is not None:
@@ -55,7 +56,7 @@ def computed_again(program: Program) -> dict[str, Again]:
 
 
 def _find_reversing(program: Program, name: str, loop: Recurrence) -> Iterator[tuple[str, Again]]:
-    """The loop that reads the histories of another, if it is one, turn by turn and the last first."""
+    """Yield a loop that reads the histories of another one, iteration by iteration in reverse."""
     assert loop.again is not None
     turns = loop.size.constant
     if turns < FEW:
@@ -84,7 +85,7 @@ def _find_reversing(program: Program, name: str, loop: Recurrence) -> Iterator[t
         if x in views:
             part = parts[operands(views[x])[0]]
             assert isinstance(part, Part)
-            taken.append(Kept(row, part.place, backwards[x]))
+            taken.append(ReusedRow(row, part.place, backwards[x]))
     carried = program[loop.again]
     assert isinstance(carried, Recurrence)
     length = block_length(turns, _carried_count(carried), _carried_count(loop))
@@ -92,12 +93,13 @@ def _find_reversing(program: Program, name: str, loop: Recurrence) -> Iterator[t
 
 
 def _is_part(rhs: Rhs, source: str) -> bool:
+    """Whether a variable is a history of a loop."""
     return isinstance(rhs, Part) and rhs.source == source
 
 
 def _reads_after(rhs: Rhs, turns: int) -> bool | None:
-    """Whether `⊞k, g. X[n-1-k, g]` or `⊞k, g. X[n-k, g]`, what turns begin with or what they leave, the
-    last first; None where it is neither.
+    """Whether `⊞k, g. X[n-1-k, g]` (values before iterations, False) or `⊞k, g. X[n-k, g]` (after, True), in reverse; None for
+    neither.
     """
     if not isinstance(rhs, Contraction) or rhs.sums or rhs.mask != TRUE or len(rhs.factors) != 1:
         return None
@@ -109,28 +111,29 @@ def _reads_after(rhs: Rhs, turns: int) -> bool | None:
 
 
 def _carried_count(loop: Recurrence) -> int:
-    """How many reals a loop carries."""
+    """Return how many numbers a loop carries."""
     return sum(prod(extents_of(gens)) for gens in loop.carried)
 
 
 def block_length(turns: int, carried: int, kept: int) -> int:
-    """The iterations of a block for which what the blocks begin with, `carried` reals each, and the values of
-    one block, `kept` an iteration, together are fewest: `2·√(turns·carried·kept)` and one block's and one
-    turn's at most.
+    """Return the iterations per block for which the stored numbers are fewest.
+
+    What the blocks begin with, `carried` numbers each, and the values of one block, `kept` per iteration, together are at most
+    `2·√(turns·carried·kept)` plus one block and one iteration.
     """
     square = -(-turns * max(1, carried) // max(1, kept))
     return min(turns, isqrt(square - 1) + 1)
 
 
-def left_out(found: Mapping[str, Again]) -> frozenset[str]:
-    """The variables that are made within blocks."""
+def find_block_variables(found: Mapping[str, Again]) -> frozenset[str]:
+    """Return the variables that are only made within blocks."""
     return frozenset[str]().union(*(again.names for again in found.values()))
 
 
 def given_rows(rows: Sequence[str], again: Again) -> tuple[int, ...]:
-    """Which rows of a loop in reverse come from outside of it."""
+    """Return which rows of a loop in reverse come from outside of it."""
     taken = {kept.row for kept in again.taken}
     return tuple(j for j in range(len(rows)) if j not in taken)
 
 
-__all__ = ["Again", "block_length", "computed_again", "given_rows", "left_out"]
+__all__ = ["Again", "block_length", "find_block_variables", "find_blockwise_loops", "given_rows"]

@@ -1,7 +1,7 @@
 """Joins of relations: the tuples of `R(a,b) ∧ S(b,c)` as a table of their own.
 
 Going over the tuples of one relation and over all of an index that it leaves open is more than the
-tuples of both that agree. These are found on the host, where relations are data (`joined_rows`: sort
+tuples of both that agree. These are found on the host, where relations are data (`join_rows`: sort
 and merge, one relation after the other), and a kernel iterates over them like over any set of tuples.
 Beside each tuple stands its position in the table of each relation that was joined: there is what is
 stored by the positions of that relation, and there goes what is to be stored so.
@@ -47,26 +47,29 @@ class Join(str):
         return made
 
     def substitute_variables(self, arguments: Sequence[Affine]) -> tuple[Related, ...]:
-        """What is joined, where the variables are these."""
+        """Return the joined atoms for these values of the variables."""
         values = dict(zip(self.variables, arguments, strict=True))
         return tuple([_substitute_atom(q, values) for q in self.atoms])
 
 
 def _atom_text(q: Related) -> str:
+    """Return an atom as text, by which equal joins are recognized."""
     relation = f"({q.relation})" if isinstance(q.relation, Join) else q.relation
     return f"{relation}({','.join(map(str, q.arguments))})"
 
 
 def _variables_of(atoms: Iterable[Related]) -> tuple[str, ...]:
+    """Return the indices of atoms, in order."""
     return tuple(dict.fromkeys(i for q in atoms for a in q.arguments for i, _ in a.terms))
 
 
 def _substitute_atom(q: Related, values: Mapping[str, Affine]) -> Related:
+    """Return an atom with names replaced."""
     return Related(q.relation, tuple([a.substitute(values) for a in q.arguments]))
 
 
 def joins_within(join: Join) -> Iterator[Join]:
-    """A join, and the joins that it joins."""
+    """Yield a join, and the joins that it joins."""
     yield join
     for q in join.atoms:
         if isinstance(q.relation, Join):
@@ -81,8 +84,8 @@ def is_joinable(q: Related) -> bool:
 
 
 def join_atoms(atoms: Iterable[Related]) -> Related:
-    """The atom that holds where all of some do, by the same name whatever their order and their
-    indices are called.
+    """Return the atom that holds where all of these do. Its name does not depend on their order or on the names of their
+    indices.
     """
     given = sorted(dict.fromkeys(atoms), key=_atom_text)
     orders = permutations(given) if len(given) <= ORDERS else (given,)
@@ -91,14 +94,14 @@ def join_atoms(atoms: Iterable[Related]) -> Related:
 
 
 def _letter_atoms(atoms: Sequence[Related]) -> tuple[Join, tuple[str, ...]]:
-    """The join of atoms in this order, and the indices for which its variables stand."""
+    """Return the join of atoms in this order, and the indices for which its variables stand."""
     names = _variables_of(atoms)
     letters = {i: Affine.of(chr(ord("a") + k) if k < 26 else f"a{k}") for k, i in enumerate(names)}
     return Join(tuple([_substitute_atom(q, letters) for q in atoms])), names
 
 
 def connected_groups(atoms: Iterable[Related]) -> list[list[Related]]:
-    """Atoms that share indices, together."""
+    """Group atoms that share indices, also through other atoms."""
     groups: list[list[Related]] = []
     for q in atoms:
         near = [g for g in groups if any(q.names & other.names for other in g)]
@@ -112,10 +115,10 @@ def connected_groups(atoms: Iterable[Related]) -> list[list[Related]]:
 
 @dataclass
 class TupleCounts:
-    """How many tuples relations have, by name, joins among them.
+    """The numbers of tuples of relations and joins, by name.
 
-    With `asked`, a join of which that is not known is taken to have as many as were expected, and `asked`
-    has each that was considered and how many tuples it may have at most to be worth its while.
+    With `asked`, an unknown join is assumed to have the expected number, and `asked` gets each considered join with how many
+    tuples it may have to be worthwhile.
     """
 
     known: dict[str, int]
@@ -135,14 +138,14 @@ class TupleCounts:
 def expected_count(
     atoms: Sequence[Related], rows: Sequence[int], extents: Mapping[str, int]
 ) -> float:
-    """How many tuples would agree were they spread evenly."""
+    """Return how many tuples would agree if they were spread evenly."""
     occurrences = [i for q in atoms for i in q.names]
     shared = (extents[i] ** (occurrences.count(i) - 1) for i in {*occurrences})
     return prod(rows) / float(prod(shared))
 
 
 def power_of_two(n: int) -> int:
-    """The least power of two that is not less."""
+    """Return the least power of two that is not less than n."""
     return 1 << max(0, n - 1).bit_length()
 
 
@@ -158,15 +161,15 @@ class _Joined:
     positions: Mapping[int, Any]
 
     def take_tuples(self, rows: Any) -> _Joined:
-        """Some of the tuples, by number or by whether."""
+        """Return some of the tuples, by number or by mask."""
         values = {i: column[rows] for i, column in self.values.items()}
         positions = {k: column[rows] for k, column in self.positions.items()}
         return _Joined(len(next(iter(positions.values()))), values, positions)
 
 
-def joined_rows(join: Join, tables: Mapping[str, Rows], most: int) -> Rows | None:
-    """The tuples of a join in order, behind each its positions in the tables of what is joined; of that
-    `tables` has the rows. None where at some time there would be more than `most`.
+def join_rows(join: Join, tables: Mapping[str, Rows], most: int) -> Rows | None:
+    """Return the tuples of a join in order, each followed by its positions in the joined tables; None if there would be more
+    than `most` at some time.
     """
     parts = [_fitting_columns(k, q, tables[q.relation]) for k, q in enumerate(join.atoms)]
     parts.sort(key=lambda part: part.count)
@@ -185,7 +188,7 @@ def joined_rows(join: Join, tables: Mapping[str, Rows], most: int) -> Rows | Non
 
 
 def _fitting_columns(number: int, q: Related, rows: Rows) -> _Joined:
-    """The tuples of a relation that fit an atom."""
+    """Return the tuples of a relation that fit an atom."""
     rows = np.asarray(rows, np.int64)
     fits = np.ones(len(rows), bool)
     values: dict[str, Any] = {}
@@ -200,8 +203,8 @@ def _fitting_columns(number: int, q: Related, rows: Rows) -> _Joined:
 
 
 class _Matches:
-    """The pairs of tuples that agree, counted before there are any: the left ones' in the order of
-    their own, the right ones' sorted by what both have.
+    """The pairs of tuples that agree, counted before they are made: the left ones in their own order, the right ones sorted by
+    their common columns.
     """
 
     def __init__(self, left: _Joined, right: _Joined) -> None:
@@ -214,7 +217,7 @@ class _Matches:
         self.count = int(self.counts.sum())
 
     def matching_pairs(self) -> _Joined:
-        """Both as one."""
+        """Return the agreeing pairs as tuples."""
         left = self.left.take_tuples(np.repeat(np.arange(self.left.count), self.counts))
         before = np.cumsum(self.counts) - self.counts
         within = np.arange(self.count) - np.repeat(before, self.counts)
@@ -224,7 +227,7 @@ class _Matches:
 
 
 def _equal_runs(sorted_: Any, keys: Any) -> tuple[Any, Any]:
-    """Where in a sorted array the entries equal to each key begin, and how many they are."""
+    """Return where the entries equal to each key begin in a sorted array, and how many there are."""
     low = min(sorted_.min(initial=0), keys.min(initial=0))
     width = int(max(sorted_.max(initial=0), keys.max(initial=0)) - low) + 1
     if width > SPARSE * (len(sorted_) + len(keys)) + 1:
@@ -238,7 +241,7 @@ def _equal_runs(sorted_: Any, keys: Any) -> tuple[Any, Any]:
 
 
 def _join_keys(columns: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
-    """A number for what each left and each right tuple has in some columns, equal where that is."""
+    """Return a number for each left and each right tuple that is equal if they agree in some columns."""
     (left, right), *others = columns
     for a, b in others:
         # What was numbered so far, in fewer numbers, so that their products do not overflow.
@@ -250,15 +253,13 @@ def _join_keys(columns: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
     return left, right
 
 
-def tables_of(joins: Mapping[Join, int], given: Mapping[str, Rows]) -> dict[Join, Rows]:
-    """The tables of joins, each for at most so many tuples and after those that it joins, padded; without
-    those that have more.
-    """
+def build_tables(joins: Mapping[Join, int], given: Mapping[str, Rows]) -> dict[Join, Rows]:
+    """Return the padded tables of joins with at most the given number of tuples, each after the joins that it joins."""
     tables: dict[str, Rows] = {**given}
     made: dict[Join, Rows] = {}
     for join, most in joins.items():
         if all(q.relation in tables for q in join.atoms):
-            rows = joined_rows(join, tables, most)
+            rows = join_rows(join, tables, most)
             if rows is not None:
                 tables[join], made[join] = rows, pad_rows(rows)
     return made

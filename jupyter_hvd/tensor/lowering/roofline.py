@@ -20,23 +20,23 @@ from ..language.units import in_seconds
 from .device import Device
 from .ir import Accumulate, Apply, Contract, Entrywise, Fill, Load, Reduce, Step, Take, Whole
 from .storage import Storage
-from .strategy import SCAN_KERNELS, Multiplied, Running, choose_kernel, without_numbers
+from .strategy import SCAN_KERNELS, Multiplied, Running, choose_kernel, split_scalars
 from .tiling import Blocks
 
 
 @dataclass(frozen=True)
 class Work:
-    """Counts of what a kernel does.
+    """How much of each kind of work a kernel does.
 
     Attributes:
-        stored: entries that are written to memory, and read from it.
+        stored: entries written to memory, and read from it.
         operations: additions, multiplications and comparisons.
-        calls: of elementary functions that take long.
-        products: operations of products of matrices.
+        calls: of slow elementary functions.
+        products: operations in products of matrices.
         gathered: entries read at indices from data.
-        scattered: entries added up at indices from data.
+        scattered: entries added at indices from data.
         running: entries of running sums.
-        kernels: that run one after the other.
+        kernels: that run sequentially.
         iterations: of loops.
     """
 
@@ -53,18 +53,18 @@ class Work:
     def __add__(self, other: Work) -> Work:
         return Work(*(getattr(self, f) + getattr(other, f) for f in _COUNTS))
 
-    def repeated_work(self, count: float) -> Work:
-        """So often one after the other."""
+    def repeat(self, count: float) -> Work:
+        """Return the work of `count` sequential repetitions."""
         return Work(*(getattr(self, f) * count for f in _COUNTS))
 
     def least_seconds(self, device: Device, dtype: str, width: int) -> float:
-        """What a device takes at least for numbers of `width` bytes: memory and arithmetic at the same time."""
+        """Return the least time of a device for numbers of `width` bytes; memory and arithmetic overlap."""
         parts = self.seconds_by_kind(device, dtype, width)
         hidden = min(parts["memory"], parts["arithmetic"])
         return sum(parts.values()) - hidden
 
     def seconds_by_kind(self, device: Device, dtype: str, width: int) -> Mapping[str, float]:
-        """The seconds that a device takes at least for each kind of work, for numbers of `width` bytes."""
+        """Return the least time of a device for each kind of work, for numbers of `width` bytes."""
         computed = self.operations / device.flop_rate(dtype) + self.calls / device.calls_per_second
         multiplied = self.products / device.products.get(dtype, device.products["float32"])
         return {
@@ -101,23 +101,23 @@ class Planned(Protocol):
 
 @cache
 def work_of(plan: Planned) -> Work:
-    """What a plan does."""
+    """Return the work of a plan."""
     total = Work()
     for part in plan.order:
         steps = part.steps if isinstance(part, Blocks) else (part,)
         times = part.count if isinstance(part, Blocks) else 1
-        total += sum((_step_work(s, plan) for s in steps), Work()).repeated_work(times)
+        total += sum((_step_work(s, plan) for s in steps), Work()).repeat(times)
         total += Work(iterations=times if times > 1 else 0)
     return total
 
 
 def predicted_seconds(plan: Planned) -> float:
-    """What the device takes for a call at least."""
+    """Return the least time of a call on the plan's device."""
     return work_of(plan).least_seconds(plan.device, plan.dtype.name, plan.dtype.itemsize)
 
 
 def describe_time(plan: Planned) -> str:
-    """That time in words, and of what it consists: what is above a hundredth of it."""
+    """Return that time in words, with its parts above a hundredth."""
     parts = {**work_of(plan).seconds_by_kind(plan.device, plan.dtype.name, plan.dtype.itemsize)}
     del parts[min("memory", "arithmetic", key=parts.__getitem__)]  # it is done meanwhile
     total = predicted_seconds(plan)
@@ -127,6 +127,7 @@ def describe_time(plan: Planned) -> str:
 
 
 def _step_work(step: Step, plan: Planned) -> Work:
+    """Return the work of a step."""
     action = step.action
     if isinstance(action, Load):
         return Work(stored=prod(plan.storages[step.name].extents))
@@ -137,14 +138,13 @@ def _step_work(step: Step, plan: Planned) -> Work:
     if isinstance(action, Whole):
         return _whole_work(action)
     loops = (
-        work_of(loop.body).repeated_work(loop.count) + Work(iterations=loop.count)
-        for loop in action.loops
+        work_of(loop.body).repeat(loop.count) + Work(iterations=loop.count) for loop in action.loops
     )
     return sum(loops, Work())
 
 
 def _whole_work(action: Whole) -> Work:
-    """Of an array-level function, by its lemma; its operations are mostly products of matrices."""
+    """Return the work of an array-level function, by its lemma; its operations are mostly products of matrices."""
     own, dims = action.definition, action.dims
     times = prod(n.constant for n in own.batch_dimensions(dims))
     stored = sum(prod(n.constant for n in x) for x in (in_ranges(action.out), *dims))
@@ -157,6 +157,7 @@ def _whole_work(action: Whole) -> Work:
 
 
 def _entrywise_work(action: Entrywise, plan: Planned) -> Work:
+    """Return the work of an entrywise step."""
     points = prod(action.extents.values())
     looked = {x.name for x in action.indirections}
     gathered = sum(points for r in action.accesses if any(a.names & looked for a in r.indices))
@@ -176,13 +177,14 @@ def _entrywise_work(action: Entrywise, plan: Planned) -> Work:
 
 
 def _contraction_work(action: Contract, plan: Planned) -> Work:
+    """Return the work of a contraction, by the kernel that runs it."""
     points = prod(action.extents.values())
     made = prod(action.shape)
     sent = Work(scattered=prod(n.constant for _, n in action.out)) if action.scatter_to else Work()
     if not action.sums:
         kernel = Work(stored=2 * made, kernels=1) if action.scatter_to else Work()
         return sent + kernel + Work(operations=points * max(1, len(action.reads) - 1))
-    action, _ = without_numbers(action)
+    action, _ = split_scalars(action)
     kernel = sent + Work(stored=2 * made, kernels=1)
     match choose_kernel(action, plan.windows):
         case Running(axis, _, _, kept, _):

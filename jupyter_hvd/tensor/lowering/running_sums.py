@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 Terms = tuple[str, ...]  # parameters of a loop's body, which are added
 
 
-def running_sums(body: Plan) -> tuple[Terms, ...]:
-    """Of each value that an iteration leaves what it is the sum of; () where one is anything else, or where no
-    order is, in which each needs only the histories of those before it.
+def find_running_sums(body: Plan) -> tuple[Terms, ...]:
+    """Return, for each value that an iteration leaves, the parameters whose sum it is.
+
+    () if one is something else, or if no order exists in which each needs only the histories of those before it.
     """
     actions = {s.name: s.action for s in body.steps}
     shapes = {
@@ -40,7 +41,7 @@ def running_sums(body: Plan) -> tuple[Terms, ...]:
 
 
 def solving_order(sums: Sequence[Terms]) -> list[int] | None:
-    """The places, each behind those whose histories it adds; None where they need one another."""
+    """Return the carried values, each after those whose histories it adds; None if they need one another."""
     order: list[int] = []
     while len(order) < len(sums):
         known = {f"s{place}" for place in order}
@@ -59,7 +60,7 @@ def solving_order(sums: Sequence[Terms]) -> list[int] | None:
 def _summed_parameters(
     x: str, actions: Mapping[str, Action], shapes: Mapping[str, tuple[int, ...]]
 ) -> Terms | None:
-    """The parameters that an array is the sum of."""
+    """Return the parameters whose sum an array is; None for another array."""
     match actions[x]:
         case Load(parameter, ()) if parameter[0] in "src":
             return (parameter,)
@@ -87,7 +88,7 @@ def _read_parameters(
     actions: Mapping[str, Action],
     shapes: Mapping[str, tuple[int, ...]],
 ) -> Terms | None:
-    """The parameters that an array read entry by entry is the sum of."""
+    """Return the parameters whose sum an array is, if it is read entry by entry; else None."""
     if read.indices != whole:
         return None
     terms = _summed_parameters(read.array, actions, shapes)

@@ -56,7 +56,7 @@ Halo = tuple[int, int]  # how many rows before its own a device reads, and how m
 
 @dataclass(frozen=True)
 class Division:
-    """The parameters' axes to divide for one index, among how many devices, and how long the longest is."""
+    """The parameters' axes to shard for one index, over how many devices, and the size of the longest axis."""
 
     axes: tuple[Axis, ...]
     devices: int
@@ -83,24 +83,25 @@ class Shares:
 
     @property
     def offset(self) -> str:
+        """The name of a device's first value of the index."""
         return f"{OFFSET}{self.name}"
 
 
 @dataclass(frozen=True)
 class Shards:
-    """The steps of a plan for one device, and its shares, index by index."""
+    """The steps of a plan for one device, and its shares of each index."""
 
     steps: tuple[Step, ...]
     shares: tuple[Shares, ...]
 
 
 def with_halo(array: str) -> str:
-    """What an array is called with its neighbours' rows around it."""
+    """Return the name of an array with its neighbours' rows around it."""
     return f"{array}⇆"
 
 
 def divided_axes(body: Term, indices: Collection[str]) -> tuple[Axis, ...]:
-    """The parameters' axes that are read at one of these indices of the program, and only at it."""
+    """Return the parameters' axes that are read at one of these indices of the program, and only at it."""
     found: dict[Axis, None] = {}
     for e in _walk_terms(body):
         if isinstance(e, Sum | Gen) and e.index in indices:
@@ -109,12 +110,14 @@ def divided_axes(body: Term, indices: Collection[str]) -> tuple[Axis, ...]:
 
 
 def _walk_terms(e: Term) -> Iterator[Term]:
+    """Yield a term and all terms in it."""
     yield e
     for child in e.children:
         yield from _walk_terms(child)
 
 
 def _axes_read_at(e: Term, index: str) -> Iterator[Axis]:
+    """Yield the parameters' axes that a term reads at an index."""
     for part in _walk_terms(e):
         if isinstance(part, At) and _shifted_name(part.index) == index:
             owner: Term = part.body
@@ -133,6 +136,7 @@ def _axes_read_at(e: Term, index: str) -> Iterator[Axis]:
 
 
 def _atoms_of(p: Predicate) -> Iterator[Related]:
+    """Yield the relation atoms of a predicate."""
     if isinstance(p, Related):
         yield p
     elif isinstance(p, Exists):
@@ -145,9 +149,9 @@ def _atoms_of(p: Predicate) -> Iterator[Related]:
 def shard_plan(
     plan: Plan, divisions: Sequence[Division], shapes: Mapping[str, tuple[int, ...]]
 ) -> Shards:
-    """Divide a plan. `shapes` has those of the relations' data, by name.
+    """Shard a plan. `shapes` has the shapes of the relations' data, by name.
 
-    Raises TensorError where an array is read across shares, other than some rows further on (`x[k+1]`).
+    Raises TensorError if an array is read across shards, other than some rows further on (`x[k+1]`).
     """
     early: tuple[frozenset[str], ...] = (frozenset(),) * len(divisions)
     while True:
@@ -158,7 +162,7 @@ def shard_plan(
 
 
 class _Found:
-    """What is found, step by step, of the shares of one index; `early` are arrays to all-reduce at once."""
+    """What is known so far about the shards of one index; `early` are arrays to all-reduce at once."""
 
     def __init__(
         self, division: Division, shapes: Mapping[str, tuple[int, ...]], early: frozenset[str]
@@ -178,14 +182,14 @@ class _Found:
         (self.added if name in self.early else self.partial).add(name)
 
     def note_load(self, step: Step, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """Note a parameter that is divided."""
+        """Record a parameter that is sharded."""
         action = step.action
         if isinstance(action, Load) and (action.parameter, action.path) in self.given:
             self.along[step.name] = self.given[action.parameter, action.path]
             self.extents.add(shapes[step.name][self.along[step.name]])
 
     def note_step(self, step: Step) -> str | None:
-        """The axis of a step that is divided, if one is; and what it makes."""
+        """Return the axis along which a step is sharded, if any; record what it makes."""
         action = step.action
         if isinstance(action, MadeRelation) and action.array in self.along:
             self.data[step.name] = self.along[action.array]
@@ -211,7 +215,7 @@ class _Found:
     def collect_shares(
         self, halos: Mapping[str, Halo], haloed: AbstractSet[str], name: str
     ) -> Shares:
-        """With the arrays in `haloed` as they are with rows around them, too."""
+        """Return the shares of this index; the arrays in `haloed` also exist with rows around them."""
         rows = max(1, -(-max(self.extents) // self.devices))
         local = self.along | {with_halo(x): self.along[x] for x in haloed & self.along.keys()}
         partial = frozenset(self.partial | {with_halo(x) for x in haloed & self.partial})
@@ -225,7 +229,7 @@ def _divide_once(
     shapes: Mapping[str, tuple[int, ...]],
     early: Sequence[frozenset[str]],
 ) -> tuple[Shards, tuple[frozenset[str], ...]]:
-    """One pass over the steps, partial sums in `early` being all-reduced at once; and those that turn out to need it."""
+    """Shard the steps, with partial sums in `early` all-reduced at once; also return those that need it."""
     found = [_Found(one, shapes, x) for one, x in zip(divisions, early, strict=True)]
     whole = plan.shapes(whole=True)
     pending: list[tuple[Step, list[str | None]]] = []
@@ -236,7 +240,7 @@ def _divide_once(
             step = _along_axes(step, one.along, whole, frozenset[str]().union(*names))
         axes = [one.note_step(step) for one in found]
         if len({*axes} - {None}) < sum(axis is not None for axis in axes):
-            raise across_shares()
+            raise read_across_shards_error()
         pending.append((step, axes))
     halos = [
         _halo_widths([step for step, axes in pending if axes[k] is not None], one.along)
@@ -262,12 +266,12 @@ def _divide_once(
 
 
 def _shifted_name(index: Affine) -> str | None:
-    """The name in `k + c`, for a number c."""
+    """Return the name in `k + c` for a number c; None for other indices."""
     return (index - index.constant).name
 
 
 def _names_along(step: Step, along: Mapping[str, int]) -> frozenset[str]:
-    """The names at which divided axes are read."""
+    """Return the names at which sharded axes are read."""
     found = (r.indices[along[r.array]].names for r in step.action.accesses if r.array in along)
     return frozenset[str]().union(*found)
 
@@ -278,8 +282,10 @@ def _along_axes(
     shapes: Mapping[str, tuple[int, ...]],
     taken: AbstractSet[str],
 ) -> Step:
-    """A row that is read where an axis has one value, `[k=0]·x[0]` at the ends of a stencil, is read along that axis, unless that
-    is `taken`; a row alone is `Σ k. [k=0]·x[k]`, a partial sum of the device that has it.
+    """Return a step in which a row that is read where an axis has one value, `[k=0]·x[0]` at the ends of a stencil, is read
+    along that axis.
+
+    Not if the axis is `taken`. A single row becomes `Σ k. [k=0]·x[k]`, a partial sum on the device that has it.
     """
     action = step.action
     if not isinstance(action, Entrywise):
@@ -311,7 +317,7 @@ def _along_axes(
     match action:
         case Contract():
             reads = tuple(shard_access(r, action.mask) for r in action.reads)
-            return replace(step, action=_one_row(replace(action, reads=reads), along, shapes))
+            return replace(step, action=_read_one_row(replace(action, reads=reads), along, shapes))
         case Accumulate():
             addends = tuple(shard_masked(m, conj()) for m in action.addends)
             return replace(step, action=replace(action, addends=addends))
@@ -324,10 +330,10 @@ def _along_axes(
     return step
 
 
-def _one_row(
+def _read_one_row(
     action: Contract, along: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]
 ) -> Contract:
-    """What is read of a divided array at one row, read along a sum that is this row alone."""
+    """Return a contraction that reads one row of a sharded array as a sum over that row only."""
     local = [r for r in action.reads if r.array in along]
     rows = {r.indices[along[r.array]] for r in local}
     if len(rows) != 1 or not next(iter(rows)).is_constant:
@@ -349,7 +355,7 @@ def _one_row(
 
 
 def _halo_widths(steps: Sequence[Step], along: Mapping[str, int]) -> dict[str, Halo]:
-    """How far steps read beyond a device's own rows, of each array of which they do."""
+    """Return how far steps read beyond a device's own rows, by array."""
     found: dict[str, Halo] = {}
     for r in (r for step in steps for r in step.action.accesses if r.array in along):
         shift = r.indices[along[r.array]].constant
@@ -360,7 +366,7 @@ def _halo_widths(steps: Sequence[Step], along: Mapping[str, int]) -> dict[str, H
 
 
 def _read_with_halo(step: Step, shares: Sequence[Shares]) -> Step:
-    """What is read some rows further on is read with the rows around it."""
+    """Return a step that reads rows further on from the array with its neighbours' rows."""
 
     def shift_access(r: Access) -> Access:
         own = [one for one in shares if r.array in one.halos]
@@ -377,7 +383,7 @@ def _read_with_halo(step: Step, shares: Sequence[Shares]) -> Step:
 
 
 def _cut_after_last(step: Step, axis: str) -> Step:
-    """A step that makes nothing beyond the last row."""
+    """Return a step that makes nothing beyond the last row."""
     action = step.action
     assert isinstance(action, Entrywise)
     inside = compare("<", Affine.of(axis), action.extents[axis])
@@ -397,7 +403,7 @@ def _cut_after_last(step: Step, axis: str) -> Step:
 
 
 def _batch_axis(action: Whole, along: Mapping[str, int]) -> int:
-    """The divided axis of an array-level function: one of its batch, of all operands that have a batch."""
+    """Return the sharded axis of an array-level function: a batch axis of all operands that have one."""
     operands = zip(action.operands, action.dims, action.definition.ranks, strict=True)
     found = {
         along.get(x) if len(dims) > rank else -1
@@ -406,12 +412,12 @@ def _batch_axis(action: Whole, along: Mapping[str, int]) -> int:
     }
     axis = found.pop() if len(found) == 1 else None
     if axis is None or not 0 <= axis < len(action.definition.batch_dimensions(action.dims)):
-        raise across_shares()
+        raise read_across_shards_error()
     return axis
 
 
 def _divided_axis(step: Step, arrays: Mapping[str, int], data: Mapping[str, int]) -> str | None:
-    """The axis of a step along the divided one of what it reads; None where it reads none such."""
+    """Return the axis of a step along the sharded one of what it reads; None if it reads none."""
     action = step.action
     found: set[str | None] = set()
     for r in action.accesses:
@@ -428,12 +434,12 @@ def _divided_axis(step: Step, arrays: Mapping[str, int], data: Mapping[str, int]
     if action.sources & arrays.keys() and not found:
         found.add(None)
     if len(found) > 1 or None in found:
-        raise across_shares()
+        raise read_across_shards_error()
     return next(iter(found), None)
 
 
-def across_shares() -> TensorError:
-    """An array is read where it does not lie."""
+def read_across_shards_error() -> TensorError:
+    """Return the error for an array that is read on a device where it does not lie."""
     return TensorError(
         "an array is read across the shares of this index",
         "shard an index that every array is read at directly or some rows further on, `x[k]`, `x[k+1]`",
@@ -441,7 +447,7 @@ def across_shares() -> TensorError:
 
 
 def _result_axis(action: Entrywise, axis: str) -> int | None:
-    """Where the axis is in the result; None where it is summed."""
+    """Return the position of the axis in the result; None if it is summed."""
     scatter_to = action.scatter_to if isinstance(action, Contract) else ()
     if any(axis in a.names and a.name != axis for a, _ in scatter_to):
         raise TensorError(
@@ -449,7 +455,7 @@ def _result_axis(action: Entrywise, axis: str) -> int | None:
             "give the array an axis of its own for it",
         )
     if isinstance(action, Reduce) and axis not in action.axes:
-        raise across_shares()
+        raise read_across_shards_error()
     names = [a.name for a, _ in scatter_to] or [*action.axes]
     return names.index(axis) if axis in names else None
 

@@ -14,8 +14,8 @@ from ..derivative.primitives import BY_VALUE
 from .ir import Apply, Masked, Step
 
 
-def by_value(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """The same arrays, slopes computed from the values of the function where these are there, too."""
+def share_slopes(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Return the same arrays, with slopes computed from the function's values where these are available."""
     made: dict[tuple[Any, ...], str] = {}
     found = []
     for step in steps:
@@ -36,4 +36,5 @@ def by_value(steps: Sequence[Step]) -> tuple[Step, ...]:
 
 
 def _slope_key(action: Apply, name: str) -> tuple[Any, ...]:
+    """Return a key for an application of a function by name."""
     return name, action.out, action.arguments, action.mask, action.lookups

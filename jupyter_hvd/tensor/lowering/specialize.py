@@ -15,17 +15,19 @@ Sizes = Mapping[str, Affine]
 
 
 def at_sizes(program: Program, sizes: Mapping[str, int]) -> Program:
-    """The program with integers for its sizes."""
+    """Return the program with integers for its sizes."""
     known = {name: Affine.of(value) for name, value in sizes.items()}
     statements = tuple(replace(s, rhs=_specialize_rhs(s.rhs, known)) for s in program.statements)
     return Program(statements, program.output)
 
 
 def _specialize_binders(binders: Binders, sizes: Sizes) -> Binders:
+    """Return binders with integer sizes, not negative."""
     return tuple(Binder(i, Affine.of(max(0, n.substitute(sizes).evaluate({})))) for i, n in binders)
 
 
 def _specialize_rhs(rhs: Rhs, sizes: Sizes) -> Rhs:
+    """Return a right-hand side with integers for its sizes."""
     rhs = replace(rhs, gens=_specialize_binders(rhs.gens, sizes))
     match rhs:
         case Input(_, type_):

@@ -30,13 +30,12 @@ from .ir import extents_of
 
 @dataclass(frozen=True)
 class Storage:
-    """Entry `gens` of a tensor at place `inverse(gens)` of an array with the given extents.
+    """Entry `gens` of a tensor is at `inverse(gens)` in an array with these extents.
 
-    `lattice` is the condition that there is such a place, the extents apart: equalities, and
-    relations where an index array gives an index of its own (`j = src[e]`). `support` says more:
-    where it fails, the entry is zero. `forward` is each gen over the coordinates, None where data
-    give it. A coordinate may count the tuples of relations: then `inverse` uses their `positions`,
-    of atoms over the generators.
+    `lattice` is the condition that there is such a position, apart from the extents: equalities, and relations where an index
+    array determines an index (`j = src[e]`). Where `support` fails, the entry is zero. `forward` is each generator over the
+    coordinates, None if data determine it. A coordinate may count the tuples of relations: then `inverse` uses their
+    `positions`, of atoms over the generators.
     """
 
     gens: Binders
@@ -49,14 +48,16 @@ class Storage:
 
     @property
     def volume(self) -> int:
+        """The number of stored entries."""
         return prod(self.extents)
 
     @cached_property
     def coordinates(self) -> Binders:
+        """The array's own indices."""
         return number_binders("u", map(Affine.of, self.extents))
 
     def at_place(self, places: Sequence[Affine]) -> dict[str, Affine]:
-        """What to substitute for the coordinates to be at `places`."""
+        """Return the substitution of the coordinates by these indices."""
         return dict(zip(index_names(self.coordinates), places, strict=True))
 
     @property
@@ -66,7 +67,7 @@ class Storage:
 
     @property
     def index_map(self) -> dict[str, Affine]:
-        """Each generator over the coordinates, those apart that data give."""
+        """The generators over the coordinates, except those that data determine."""
         pairs = zip(self.gens, self.forward, strict=True)
         return {g: a for (g, _), a in pairs if a is not None}
 
@@ -75,14 +76,14 @@ class Storage:
         return (self.inverse, self.extents) == (other.inverse, other.extents)
 
     def substitutions_at(self, indices: Sequence[Affine]) -> dict[str, Affine]:
-        """What to substitute for the generators, and for positions, to read at `indices`."""
+        """Return the substitution of the generators and positions for reading at `indices`."""
         at = dict(zip(index_names(self.gens), indices, strict=True))
         for position in self.positions:
             at[position] = Affine.of(position.substitute(at))
         return at
 
     def place_of_entry(self, indices: Sequence[Affine]) -> tuple[Affine, ...]:
-        """The place of the entry at `indices`."""
+        """Return the position in the array of the entry at `indices`."""
         at = self.substitutions_at(indices)
         return tuple(a.substitute(at) for a in self.inverse)
 
@@ -96,13 +97,13 @@ class Piece:
 
 
 def full_storage(gens: Binders, support: Predicate = TRUE) -> Storage:
-    """The tensor stored whole."""
+    """Return the storage of a tensor in full."""
     forward = pointwise(number_binders("u", in_ranges(gens)))
     return Storage(gens, extents_of(gens), pointwise(gens), forward, TRUE, support)
 
 
-def at_end(gens: Binders) -> Storage:
-    """The last entry alone of a tensor of which no other is read."""
+def last_entry_storage(gens: Binders) -> Storage:
+    """Return the storage of only the last entry along the first axis, for a tensor of which no other is read."""
     (first, size), *rest = gens
     last, inner = size - 1, full_storage(tuple(rest))
     lattice = compare("=", first, last)
@@ -110,8 +111,8 @@ def at_end(gens: Binders) -> Storage:
 
 
 def places_within(big: Storage, small: Storage) -> tuple[Affine, ...] | None:
-    """The places in `big`, of unlimited extent, of the entries of `small`; None where some entry
-    does not lie on its lattice.
+    """Return the positions in `big`, ignoring its extents, of the entries of `small`; None if some entry is not on its
+    lattice.
     """
     if None in small.forward or None in big.forward:
         return None
@@ -123,7 +124,7 @@ def places_within(big: Storage, small: Storage) -> tuple[Affine, ...] | None:
 
 
 def grow_to_hold(big: Storage, small: Storage) -> Storage | None:
-    """`big` with its box grown to hold `small`; None where that stores more than twice both."""
+    """Return `big` with its box grown to hold `small`; None if that stores more than twice both."""
     places = places_within(big, small)
     if places is None:
         return None
@@ -144,23 +145,22 @@ def grow_to_hold(big: Storage, small: Storage) -> Storage | None:
 
 
 def stored_condition(storage: Storage, indices: Sequence[Affine]) -> Predicate:
-    """The condition that the entry at `indices` is stored."""
+    """Return the condition under which the entry at `indices` is stored."""
     ranges = zip(storage.place_of_entry(indices), storage.extents, strict=True)
     inside = (in_range(a, Affine.of(n)) for a, n in ranges)
     return conj(substitute(storage.lattice, storage.substitutions_at(indices)), *inside)
 
 
 def zero_outside(storage: Storage, indices: Sequence[Affine]) -> Predicate:
-    """The condition under which the entry at `indices` may be other than zero."""
+    """Return the condition under which the entry at `indices` may be nonzero."""
     at = storage.substitutions_at(indices)
     return conj(stored_condition(storage, indices), substitute(storage.support, at))
 
 
 def nonzero_read(storage: Storage, indices: Sequence[Affine]) -> Predicate:
-    """A superset of the indices at which a read of the place of their entry gives other than zero.
+    """Return a superset of the indices at which reading an entry's position yields a nonzero value.
 
-    The entry stored there may be another one: whether the indices lie on the lattice, this does
-    not say.
+    The entry stored there may be another one: this does not say whether the indices are on the lattice.
     """
     places = storage.place_of_entry(indices)
     ranges = (in_range(a, Affine.of(n)) for a, n in zip(places, storage.extents, strict=True))

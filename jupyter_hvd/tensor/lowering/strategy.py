@@ -129,7 +129,7 @@ class Multiplied:
             case 1:
                 return "scaled" if factors[0] <= kept else "sum"
             case 2:
-                return pair_axes(factors[0], factors[1], kept).value
+                return choose_pairing(factors[0], factors[1], kept).value
         return "several dot_generals, in opt_einsum's order"
 
 
@@ -165,9 +165,9 @@ class Running:
 Strategy = Pointwise | Convolution | Swept | Boxed | Unrolled | Multiplied | Running | Reduced
 
 
-def without_numbers(action: Contract) -> tuple[Contract, tuple[Access, ...]]:
-    """A sum of what is no number, and the numbers, by which it is multiplied when it is done: they are no operands of a product
-    of matrices or of a window.
+def split_scalars(action: Contract) -> tuple[Contract, tuple[Access, ...]]:
+    """Return a contraction without its scalar factors, and these, which multiply the finished sum; they are no operands of
+    matrix products or windows.
     """
     numbers = tuple(r for r in action.reads if not r.indices)
     rest = tuple(r for r in action.reads if r.indices)
@@ -177,10 +177,10 @@ def without_numbers(action: Contract) -> tuple[Contract, tuple[Access, ...]]:
 
 
 def choose_kernel(action: Contract, device: Device) -> Strategy:
-    """The way to run a contraction on a kind of device."""
+    """Return how to run a contraction on a kind of device."""
     if not action.sums:
         return Pointwise()
-    action, _ = without_numbers(action)
+    action, _ = split_scalars(action)
     if (boxed := _box_windows(action)) is not None:
         return boxed
     if (axis := _window_axis(action)) is not None:
@@ -226,9 +226,7 @@ def is_running(action: Contract, device: Device) -> bool:
 
 
 def _is_masked_faster(action: Contract, running: Running, device: Device) -> bool:
-    """Whether terms of which some are masked take less than running sums of them, which are several kernels one after the other
-    on a device with many cores.
-    """
+    """Whether masked terms take less time than running sums, which are several sequential kernels on a device with many cores."""
     if not device.many_cores:
         return False
     extents = action.extents
@@ -240,7 +238,9 @@ def _is_masked_faster(action: Contract, running: Running, device: Device) -> boo
 def _as_running_sums(
     action: Contract, q: Predicate, operands: Sequence[frozenset[str]], masks: Masks
 ) -> Running | None:
-    """A sum up to an index or from it on as running sums, where these are not many more than what is read and made."""
+    """Return a sum up to an index, or from it on, as running sums, if these are not many more than what is read and made; else
+    None.
+    """
     extents = action.extents
     if not isinstance(q, Compare) or q.op == "=" or prod(extents.values()) < FEW:
         return None
@@ -269,7 +269,7 @@ def _is_matrix(q: Predicate, size: int) -> bool:
 
 
 def mask_axes(p: Predicate, lookups: Sequence[IndexLookup]) -> frozenset[str]:
-    """The names that a mask runs over, through lookups."""
+    """Return the names that a mask runs over, also through lookups."""
     match p:
         case Compare():
             return axes_of((p.difference,), lookups)
@@ -292,11 +292,13 @@ class Pairing(Enum):
 
 
 def is_covered(operands: Sequence[AbstractSet[str]]) -> bool:
-    """Whether one of the operands has the axes of all: their product then has no more terms than that one has entries."""
+    """Whether one operand has the axes of all: then the product has no more terms than that operand has entries."""
     return any(has >= frozenset[str]().union(*operands) for has in operands)
 
 
-def pair_axes(left: AbstractSet[str], right: AbstractSet[str], out: AbstractSet[str]) -> Pairing:
+def choose_pairing(
+    left: AbstractSet[str], right: AbstractSet[str], out: AbstractSet[str]
+) -> Pairing:
     """Choose how to multiply and sum two operands, from the names of their axes.
 
     FUSED: both have the same axes, and some axis remains; a batched `dot_general` is slower for many short dot products.
@@ -316,7 +318,7 @@ def pair_axes(left: AbstractSet[str], right: AbstractSet[str], out: AbstractSet[
 
 
 def _window_axis(action: Contract) -> str | None:
-    """The shortest axis of a window, where it is short and something else is summed or kept."""
+    """Return the shortest axis of a window, if it is short and something else is summed or kept; else None."""
     axes = action.extents.keys()
     found: set[str] = set()
     for r in action.reads:
@@ -329,8 +331,8 @@ def _window_axis(action: Contract) -> str | None:
 
 
 def _box_windows(action: Contract) -> Boxed | None:
-    """The windows of a sum of one operand's entries, where they are short: gathering makes a matrix of
-    each, and one after the other they take the sum of their lengths, not the product.
+    """Return the windows of a sum of one operand's entries, if they are short: summed axis by axis, they take the sum of their
+    lengths, not the product.
     """
     if len(action.reads) != 1 or action.mask != TRUE or action.lookups:
         return None
@@ -351,8 +353,9 @@ def _box_windows(action: Contract) -> Boxed | None:
 
 
 def _as_correlation(action: Contract) -> tuple[Access, Access] | None:
-    """A and B of `⊞w. Σs. A[±w±s+c]·B[±s+d]`; None for anything else. Where w is the shorter, XLA for
-    CPUs does a convolution well, and the dot products of an unrolled w badly.
+    """Return A and B of `⊞w. Σs. A[±w±s+c]·B[±s+d]`; None for another contraction.
+
+    If w is the shorter axis, XLA for CPUs runs a convolution well, and the dot products of an unrolled w badly.
     """
     if len(action.out) != 1 or len(action.sums) != 1 or action.mask != TRUE or action.scatter_to:
         return None
@@ -370,7 +373,7 @@ def _as_correlation(action: Contract) -> tuple[Access, Access] | None:
 
 
 def _long_window(action: Contract) -> Swept | None:
-    """A correlation of which neither axis is short: gathering makes a matrix of it."""
+    """Return a correlation of which neither axis is short, for which gathering would make a matrix; else None."""
     pair = _as_correlation(action)
     if pair is None:
         return None
@@ -379,7 +382,7 @@ def _long_window(action: Contract) -> Swept | None:
 
 
 def window_axes(indices: Sequence[Affine], extents: Mapping[str, int]) -> set[str]:
-    """The axes of windows that overlap: which could only be read by gathering."""
+    """Return the axes of overlapping windows, which could otherwise only be read by gathering."""
     found: set[str] = set()
     for group in sharing_axes(indices):
         if len(group) > 1:

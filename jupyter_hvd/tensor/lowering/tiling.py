@@ -29,7 +29,7 @@ from ..language.predicates import (
 )
 from ..language.terms import Binder, Binders
 from ..ssa.program import Output, flatten_output
-from .dataflow import fused_producers, names_of, read_once
+from .dataflow import find_single_reads, fused_producers, names_of
 from .device import Device
 from .ir import OFFSET, Access, Contract, Entrywise, IndexLookup, Reduce, Rewriting, Step
 from .strategy import is_running
@@ -44,8 +44,8 @@ MANY = 16  # and so many of them
 
 
 @dataclass(frozen=True)
-class Placed:
-    """A result of a shape, to which a block adds entries from a place on, which the offsets say."""
+class PlacedResult:
+    """A result to which a block adds entries, beginning at a position that the offsets determine."""
 
     name: str
     starts: tuple[Affine, ...]
@@ -67,10 +67,11 @@ class Blocks:
     added: tuple[str, ...]
     joined: tuple[tuple[str, int], ...]
     windows: tuple[int, ...] = ()
-    placed: tuple[Placed, ...] = ()
+    placed: tuple[PlacedResult, ...] = ()
 
     @property
     def count(self) -> int:
+        """The number of blocks."""
         return -(-self.extent // self.rows)
 
 
@@ -80,12 +81,12 @@ def block_steps(
     given: Mapping[str, tuple[int, ...]],
     device: Device,
 ) -> tuple[Step | Blocks, ...]:
-    """The steps, those around big intermediates gathered into blocks; `given` are the shapes of the arrays that are loaded."""
+    """Return the steps, with those around big intermediates gathered into blocks. `given` are the shapes of loaded arrays."""
     kept = set(flatten_output(output))
     shapes = {s.name: _entrywise_shape(s, device) for s in steps if s.name not in kept}
     loaded = max(map(prod, given.values()), default=0)
     big = {x: n for x, n in shapes.items() if len(n) > 1 and _is_big(prod(n), loaded, device)}
-    once = read_once(steps)
+    once = find_single_reads(steps)
     for step in reversed(steps):
         if step.name in big and step.name in once and once[step.name] not in big:
             del big[step.name]
@@ -98,23 +99,25 @@ def block_steps(
 
 
 def _is_big(entries: int, loaded: int, device: Device) -> bool:
+    """Whether an intermediate has so many entries that it is made in blocks."""
     return entries >= device.intermediate * (1 if entries > PAIRS * loaded else HUGE)
 
 
 def _entrywise_shape(step: Step, device: Device) -> tuple[int, ...]:
-    """That of an array which is made entry by entry; none otherwise."""
+    """Return the shape of an array that is made entry by entry; () for others."""
     action = step.action
     return action.shape if isinstance(action, Entrywise) and not _is_whole(action, device) else ()
 
 
 def _is_whole(action: Entrywise, device: Device) -> bool:
-    """Whether an array is not made row by row: by a scatter, or of sums that go on from row to row."""
+    """Whether an array cannot be made row by row: by a scatter, or of sums that continue from row to row."""
     return isinstance(action, Contract) and (bool(action.scatter_to) or is_running(action, device))
 
 
 def _region_around(
     steps: Sequence[Step], region: set[str], extent: int, device: Device
 ) -> tuple[Step | Blocks, ...] | None:
+    """Return the steps with one region in blocks, after removing arrays that cannot be in it; None if none remain."""
     while region:
         wrong: set[str] = set()
         for step in steps:
@@ -133,14 +136,13 @@ def _region_around(
 
 
 def _first_axis(step: Step) -> str:
+    """Return the first axis of a step's result."""
     assert isinstance(step.action, Entrywise)
     return step.action.axes[0]
 
 
 def _axis_along(step: Step, region: set[str], extent: int, device: Device) -> str | None:
-    """The axis of a step that runs along the first one of all arrays of the region, and as far;
-    None where there is none such.
-    """
+    """Return the axis of a step that runs along the first axis of all arrays of the region, and as far; None if there is none."""
     action = step.action
     if not isinstance(action, Entrywise) or _is_whole(action, device):
         return None
@@ -161,7 +163,7 @@ def _axis_along(step: Step, region: set[str], extent: int, device: Device) -> st
 
 
 def _late_arrays(steps: Sequence[Step], region: set[str]) -> set[str]:
-    """Arrays of the region that wait for results of the region."""
+    """Return the arrays of the region that wait for results of the region."""
     after: set[str] = set()  # outside the region, and dependent on it
     late: set[str] = set()
     for step in steps:
@@ -176,6 +178,7 @@ def _late_arrays(steps: Sequence[Step], region: set[str]) -> set[str]:
 def _assemble_region(
     steps: Sequence[Step], region: set[str], extent: int, device: Device
 ) -> tuple[Step | Blocks, ...] | None:
+    """Return the steps before a region, its blocks, and the steps after it; None if a sum in it needs another one's result."""
     ends = {s.name for s in steps if s.name not in region and s.action.sources & region}
     inside: list[tuple[Step, str]] = []
     added, joined = [], []
@@ -213,10 +216,13 @@ def _assemble_region(
     return (*before, blocks, *after)
 
 
-def row_by_row(
+def block_row_sums(
     order: Sequence[Step | Blocks], output: Output, barriers: Collection[str], device: Device
 ) -> tuple[Step | Blocks, ...]:
-    """The steps, those that sum long rows in blocks of one row, with what is fused into them."""
+    """Return the steps, with each sum of long rows computed row by row as a block, together with what is fused into it.
+
+    Steps that nothing outside of these blocks reads any more are left out.
+    """
     plain = [part for part in order if isinstance(part, Step)]
     found = [
         _block_row_sums(part, plain, barriers, device) or part if isinstance(part, Step) else part
@@ -236,7 +242,7 @@ def row_by_row(
 def _block_row_sums(
     step: Step, steps: Sequence[Step], barriers: Collection[str], device: Device
 ) -> Blocks | None:
-    """A step that sums over the first axis of what it reads, in blocks; None where it is none, or its rows are short."""
+    """Return a step that sums over the first axis of what it reads in blocks; None for others, or for short rows."""
     action = step.action
     if not isinstance(action, Contract) or len(action.sums) != 1 or action.scatter_to:
         return None
@@ -306,10 +312,10 @@ def strip_mine(
     extent: int | None = None,
     offset: str = OFFSET,
 ) -> Step:
-    """A step on `rows` rows of one axis, those from the offset on, which is called `offset`.
+    """Return a step on `rows` rows of one axis, from the offset on.
 
-    Arrays and relations in `here` have these rows only, the others all of them. Where the rows may
-    go beyond `extent`, sums leave those out.
+    Arrays and relations in `here` have these rows only, the others all of them. If the rows may go beyond `extent`, sums leave
+    those out.
     """
     action = step.action
     assert isinstance(action, Entrywise)

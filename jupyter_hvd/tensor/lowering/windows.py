@@ -17,14 +17,14 @@ from ..language.terms import Binder
 from ..ssa.program import Output, flatten_output
 from .ir import OFFSET, Access, Contract, Entrywise, Rewriting, Step
 from .strategy import WINDOWS, window_axes
-from .tiling import Blocks, Placed
+from .tiling import Blocks, PlacedResult
 
 LARGE = 1 << 12  # entries of a slice, at least
 FEWEST = 5  # entries of a window, at least
 
 
 def sweep_windows(steps: Sequence[Step], output: Output) -> tuple[Step | Blocks, ...] | None:
-    """The steps, those on arrays of windows run for one entry of the windows after the other; None where there are none."""
+    """Return the steps, with those on arrays of windows run for one entry of the windows at a time; None if there are none."""
     for shape in dict.fromkeys(_window_shapes(steps)):
         swept = _Swept.of(steps, output, shape)
         if swept.arrays:
@@ -33,7 +33,7 @@ def sweep_windows(steps: Sequence[Step], output: Output) -> tuple[Step | Blocks,
 
 
 def _window_shapes(steps: Sequence[Step]) -> Iterator[tuple[int, ...]]:
-    """The extents of the windows of which arrays are made entry by entry."""
+    """Yield the extents of the windows of which arrays are made entry by entry."""
     for step in steps:
         action = step.action
         if not isinstance(action, Entrywise) or action.summed or action.relations:
@@ -47,7 +47,7 @@ def _window_shapes(steps: Sequence[Step]) -> Iterator[tuple[int, ...]]:
 
 
 def _overlapping(read: Access, action: Entrywise) -> set[str]:
-    """The short axes of the windows that a read overlaps in."""
+    """Return the short axes of the windows in which a read overlaps."""
     if any(not a.names <= action.extents.keys() for a in read.indices):
         return set()
     axes = window_axes(read.indices, action.extents)
@@ -55,7 +55,7 @@ def _overlapping(read: Access, action: Entrywise) -> set[str]:
 
 
 def _longest(read: Access, axis: str, action: Entrywise) -> str:
-    """The longest of the axes that stand in one index with an axis."""
+    """Return the longest of the axes that are in one index with an axis."""
     index = next(a for a in read.indices if axis in a.names)
     return max(index.names, key=lambda i: action.extents[i])
 
@@ -71,6 +71,7 @@ class _Swept:
 
     @staticmethod
     def of(steps: Sequence[Step], output: Output, shape: tuple[int, ...]) -> _Swept:
+        """Return the arrays of windows of this shape that can be swept."""
         kept = set(flatten_output(output))
         found = {s.name for s in steps if s.name not in kept and _has_windows(s, shape)}
         while True:
@@ -90,7 +91,9 @@ class _Swept:
         return _Swept(steps, frozenset(found if seen else ()), axes, shape)
 
     def order(self) -> tuple[Step | Blocks, ...]:
-        """All steps: in each phase those that need nothing of a later one, then the sums over windows of what there is then."""
+        """Return all steps: in each phase those that need nothing of a later one, then the sums over windows that are possible
+        then.
+        """
         ready: dict[str, int] = {}
         phases: dict[str, int] = {}
         for step in self.steps:
@@ -106,10 +109,11 @@ class _Swept:
         return tuple(made)
 
     def _is_end(self, step: Step) -> bool:
+        """Whether a step sums over windows."""
         return step.name in self.axes and step.name not in self.arrays
 
     def _block(self, ends: set[str]) -> Blocks:
-        """Some sums over windows, and all that is of the windows behind them."""
+        """Return the block of some sums over windows, with the arrays of windows behind them."""
         needed = {*ends}
         for step in reversed(self.steps):
             if step.name in needed:
@@ -126,11 +130,11 @@ class _Swept:
 
     @property
     def _offsets(self) -> dict[str, int]:
-        """The names of the places in a window, and how many each has."""
+        """The names of the offsets within a window, with the number of values of each."""
         return {f"{OFFSET}{k}": n for k, n in enumerate(self.shape)}
 
     def _fix_windows(self, step: Step) -> Step:
-        """A step for one entry of the windows."""
+        """Return a step for one entry of the windows."""
         action = step.action
         assert isinstance(action, Entrywise)
         axes = self.axes[step.name]
@@ -148,9 +152,11 @@ class _Swept:
             made = replace(made, sums=tuple([b for b in made.sums if b.name not in axes]))
         return replace(step, action=made)
 
-    def _place(self, fixed: Step, step: Step) -> tuple[Step, Placed]:
-        """What a sum reads of windows, `out[i] += x[i - β]` for one entry of these, over all entries of x, and where the first is
-        added: then nothing is read outside of x. Along the windows it is one entry.
+    def _place(self, fixed: Step, step: Step) -> tuple[Step, PlacedResult]:
+        """Return a sum over windows, `out[i] += x[i - β]` for one entry of these, over all entries of x, with the position of
+        the first one.
+
+        So nothing is read outside of x.
         """
         action, whole = fixed.action, step.action
         assert isinstance(action, Contract)
@@ -164,10 +170,10 @@ class _Swept:
             out.append(Binder(i, Affine.of(extent)))
             at[i] = Affine.of(i) + start
         moved = replace(action.rewritten(Rewriting.substituting(at)), out=tuple(out))
-        return replace(fixed, action=moved), Placed(fixed.name, tuple(starts), whole.shape)
+        return replace(fixed, action=moved), PlacedResult(fixed.name, tuple(starts), whole.shape)
 
     def _find_start(self, axis: str, extent: int, action: Contract) -> tuple[Affine, int]:
-        """Where the first entry that is read of an array of windows is added along an axis, and how many are."""
+        """Return where the first entry of an array of windows is added along an axis, and how many there are."""
         shapes = {s.name: s.action.shape for s in self.steps if isinstance(s.action, Entrywise)}
         for r in action.reads:
             if r.array not in self.arrays:
@@ -193,8 +199,9 @@ def _has_windows(step: Step, shape: tuple[int, ...]) -> bool:
 
 
 def _axes_along(step: Step, arrays: set[str], shape: tuple[int, ...]) -> tuple[str, ...] | None:
-    """The axes of a step along the windows of the arrays that it reads or makes, none where it does neither; None where
-    it cannot run for one entry of the windows after the other.
+    """Return the axes of a step along the windows of the arrays that it reads or makes; () if none.
+
+    None if it cannot run for one entry of the windows at a time.
     """
     action, count = step.action, len(shape)
     if not step.needs & arrays and step.name not in arrays:

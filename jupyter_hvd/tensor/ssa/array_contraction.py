@@ -243,7 +243,7 @@ class _Body:
         self.read = _Carried()
 
     def _reading_variables(self) -> frozenset[str]:
-        """The variables that depend on the array."""
+        """Return the variables that depend on the array."""
         found = set[str]()
         for name, rhs in self.defined.items():
             own = isinstance(rhs, Input) and rhs.parameter == self.state
@@ -288,6 +288,7 @@ class _Body:
         return self.rows[name]
 
     def _make_row(self, name: str, rhs: Rhs) -> Rhs:
+        """Return a statement of the old body restricted to the row that the iteration changes."""
         here = self.filled.changed_entry(pointwise(self.rest), self.turn)
         within = conj(*(in_range(here[j], self.gens[j].size) for j in self.filled.at))
         at = index_values(rhs.gens, here)
@@ -311,13 +312,14 @@ class _Body:
                     Contraction(self.rest, sums_, restrict_row(p), read), self.row_of
                 )
             case Input() if self.filled.lead is not None:
-                return Contraction(self.rest, (), within, (Factor(self.begun, here),))
+                return Contraction(self.rest, (), within, (Factor(self.initial_array, here),))
             case Input():
                 row = Factor(self.carried_row(1), pointwise(self.rest))
                 return Contraction(self.rest, (), TRUE, (row,))
         return Contraction(self.rest, (), within, (Factor(self.map_variable(name), here),))
 
     def _remap_rhs(self, rhs: Rhs, of: Callable[[str], str]) -> Rhs:
+        """Return a right-hand side with its variables replaced, and its reads of the array converted."""
         if not isinstance(rhs, Contraction):
             return rename(rhs, {x: of(x) for x in operands(rhs)})
         binders = (*rhs.gens, *rhs.sums)
@@ -328,7 +330,7 @@ class _Body:
     # Reads
 
     @property
-    def begun(self) -> str:
+    def initial_array(self) -> str:
         """The array's initial value."""
         start = self.loop.starts[self.filled.place]
         known = (p for p, x in self.loop.arguments.items() if p[0] == "c" and x == start)
@@ -345,9 +347,11 @@ class _Body:
         return self._input_row(f"s{len(self.loop.starts) + self.carried.single - 1}", gens), gens
 
     def _input_row(self, parameter: str, gens: Binders) -> str:
+        """Add an input of the new body; return its variable."""
         return self.builder.add_statement(Input(parameter, array(in_ranges(gens)), (), gens))
 
     def _next_window(self, length: Affine, row: str) -> str:
+        """Return the carried rows after an iteration: the new row, and all earlier ones but the last."""
         window, gens = self._window_rows(length)
         first, *rest = pointwise(gens)
         new = Contraction(gens, (), compare("=", first, 0), (Factor(row, tuple(rest)),))
@@ -388,7 +392,7 @@ class _Body:
         if lag is not None and not sets.is_impossible(turns, conj(reached, before)):
             ways.append((before, self._row_before(lag, rest, turns, conj(reached, before))))
         if not ways or not sets.is_impossible(turns, conj(reached, elsewhere)):
-            ways.append((elsewhere, Factor(self.begun, f.indices)))
+            ways.append((elsewhere, Factor(self.initial_array, f.indices)))
         return ways[0][1] if len(ways) == 1 else self._select_by_condition(ways, binders, inside)
 
     def _lag_of_read(self, indices: tuple[Affine, ...]) -> Affine | None:
@@ -432,6 +436,7 @@ class _Body:
 
     @staticmethod
     def _larger_lag(one: Affine, other: Affine) -> Affine:
+        """Return the larger of two distances. Raises `_NotFilled` if that depends on sizes."""
         if not (one - other).is_constant:
             raise _NotFilled
         return one if (one - other).constant > 0 else other
@@ -501,6 +506,7 @@ class _Outside:
 
     @property
     def gens(self) -> Binders:
+        """The array's dimensions."""
         return self.loop.carried[self.filled.place]
 
     def loop_over(self, body: Program) -> str:
@@ -575,6 +581,7 @@ class _Outside:
         self.made[t.name] = self.builder.add_statement(rhs)
 
     def _rewrite_read(self, f: Factor) -> Factor:
+        """Return a read with new names; of the array's history, only the last entry may be read."""
         if f.name not in self.histories:
             return Factor(self.made[f.name], f.indices)
         if f.indices[0] != self.loop.size:

@@ -46,7 +46,7 @@ def canonical_form(rhs: Rhs) -> Rhs:
         return replace(rhs, gens=_rename_binders("g", rhs.gens)[0])
     if isinstance(rhs, Contraction):
         factors = tuple(sorted(rhs.factors, key=lambda f: _order_key(f.name)))
-        order = {s: k for k, s in enumerate(_by_occurrence(factors))}
+        order = {s: k for k, s in enumerate(_indices_by_occurrence(factors))}
         summed = sorted(rhs.sums, key=lambda b: order.get(b[0], len(order)))
         gens_, meant = _rename_binders("g", rhs.gens)
         sums_, also = _rename_binders("s", tuple(summed))
@@ -67,14 +67,17 @@ def canonical_form(rhs: Rhs) -> Rhs:
 
 
 def _order_key(name: str) -> tuple[int, str]:
+    """Return the key by which variables are sorted: by number."""
     return len(name), name
 
 
-def _by_occurrence(factors: Iterable[Factor]) -> dict[str, None]:
+def _indices_by_occurrence(factors: Iterable[Factor]) -> dict[str, None]:
+    """Return the indices in factors, in order of occurrence."""
     return dict.fromkeys(n for f in factors for a in f.indices for n, _ in a.terms)
 
 
 def _rename_binders(letter: str, binders: Binders) -> tuple[Binders, dict[str, Affine]]:
+    """Return binders with numbered names, and the substitution."""
     renamed = number_binders(letter, in_ranges(binders))
     both = zip(index_names(binders), index_names(renamed), strict=True)
     return renamed, {old: Affine.of(new) for old, new in both if old != new}
@@ -113,6 +116,7 @@ class Builder:
         )
 
     def build_program(self, output: Output) -> Program:
+        """Return the program of all statements so far."""
         return Program(tuple(self.statements), output)
 
 

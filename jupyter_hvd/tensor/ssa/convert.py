@@ -133,6 +133,7 @@ def _add_history_part(name: str, place: int, builder: Builder) -> str:
 
 
 def _convert_output(e: Term, env: Mapping[str, str], builder: Builder) -> Output:
+    """Add statements for a result; return the tree of its variables."""
     if isinstance(e, Pair):
         return _convert_output(e.first, env, builder), _convert_output(e.second, env, builder)
     return _convert_term(e, (), TRUE, env, builder)
@@ -201,6 +202,7 @@ def _convert_scalar_term(
 
 
 def _convert_constant(value: Number | Affine, builder: Builder) -> str:
+    """Add a scalar constant; return its variable."""
     return builder.add_statement(Constant((), value), "5.29")
 
 
@@ -228,7 +230,7 @@ def _make_sum(outer: Binders, inner: Binders, p: Predicate, name: str) -> Contra
 def _read_entry(
     e: Term, outer: Binders, p: Predicate, env: Mapping[str, str], builder: Builder
 ) -> str:
-    """`⊞g. [p]·X[a…] ⇝ ⊞g Σi. [p ∧ i=a…]·X[i…]` (5.30), and X itself for `X[g]`."""
+    """Add a read, `⊞g. [p]·X[a…] ⇝ ⊞g Σi. [p ∧ i=a…]·X[i…]` (5.30); return its variable, X itself for `X[g]`."""
     e, accesses = strip_entries(e)
     name = _full_variable(e, env, builder)
     sizes = in_ranges(builder.defined[name].gens)

@@ -97,7 +97,7 @@ def _shrink_loop(statement: Statement, kept: Mapping[str, list[int]]) -> Rhs:
         Program(rhs.body.statements, pair_tree([outputs[j] for j in left]))
     )
     places = {f"s{old}": f"s{new}" for new, old in enumerate(left)}
-    renamed = tuple([replace(s, rhs=_of_parameter(s.rhs, places)) for s in body.statements])
+    renamed = tuple([replace(s, rhs=_rename_parameter(s.rhs, places)) for s in body.statements])
     starts = tuple([rhs.starts[j] for j in left])
     return replace_body(replace(rhs, starts=starts), Program(renamed, body.output), rhs.arguments)
 
@@ -107,13 +107,14 @@ def replace_body(rhs: Recurrence, body: Program, arguments: Mapping[str, str]) -
     used = [s.rhs.parameter for s in body.statements if isinstance(s.rhs, Input)]
     kept = {letter: [x for x in arguments if x[0] == letter and x in used] for letter in "rc"}
     names = {x: f"{letter}{j}" for letter, group in kept.items() for j, x in enumerate(group)}
-    statements = tuple([replace(s, rhs=_of_parameter(s.rhs, names)) for s in body.statements])
+    statements = tuple([replace(s, rhs=_rename_parameter(s.rhs, names)) for s in body.statements])
     rows, wholes = (tuple([arguments[x] for x in kept[letter]]) for letter in "rc")
     body = merge_equal(Program(statements, body.output), "B")
     return replace(rhs, rows=rows, wholes=wholes, body=body)
 
 
-def _of_parameter(rhs: Rhs, names: Mapping[str, str]) -> Rhs:
+def _rename_parameter(rhs: Rhs, names: Mapping[str, str]) -> Rhs:
+    """Return an input with its parameter renamed; other right-hand sides unchanged."""
     if not isinstance(rhs, Input):
         return rhs
     return replace(rhs, parameter=names.get(rhs.parameter, rhs.parameter))

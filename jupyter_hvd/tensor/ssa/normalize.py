@@ -43,7 +43,7 @@ def lift_lets(e: Term) -> Term:
 
     (5.10) is printed with its two bindings in the wrong order; here the inner one comes first.
     """
-    bindings, body = _lift_lets(uniquify(_bind_loops_and_calls(e)))
+    bindings, body = _split_lets(uniquify(_bind_loops_and_calls(e)))
     return lets(bindings, body)
 
 
@@ -59,10 +59,11 @@ def _bind_loops_and_calls(e: Term) -> Term:
     return rebuild(e, _bind_loops_and_calls)
 
 
-def _lift_lets(e: Term) -> tuple[Bindings, Term]:
+def _split_lets(e: Term) -> tuple[Bindings, Term]:
+    """Return the lets that a term contains, and the term without them."""
     match e:
         case Gen(index, size, body) | Sum(index, size, body):  # (5.6), (5.7)
-            bindings, body = _lift_lets(body)
+            bindings, body = _split_lets(body)
             at_index: dict[str, Term] = {}
             lifted: Bindings = []
             for name, value in bindings:
@@ -83,27 +84,27 @@ def _lift_lets(e: Term) -> tuple[Bindings, Term]:
                 at_index[name] = At(Var(name, array.type), Affine.of(index))
             return lifted, came_from(type(e)(index, size, substitute(body, at_index)), e)
         case Guard(condition, body):  # (5.9)
-            bindings, body = _lift_lets(body)
+            bindings, body = _split_lets(body)
             guarded: Bindings = [
                 (x, came_from(_guard_term(condition, value), value)) for x, value in bindings
             ]
             return guarded, came_from(Guard(condition, body), e)
         case Let(name, value, body):  # (5.10)
-            before, value = _lift_lets(value)
-            after, body = _lift_lets(body)
+            before, value = _split_lets(value)
+            after, body = _split_lets(body)
             return [*before, (name, value), *after], body
         case Iterate(index, size, names, starts, body):  # What an iteration binds stays in it.
             bindings, began = [], []
             for start in starts:
-                before, start = _lift_lets(start)
+                before, start = _split_lets(start)
                 bindings += before
                 began.append(start)
-            turn = lets(*_lift_lets(body))
+            turn = lets(*_split_lets(body))
             return bindings, came_from(Iterate(index, size, names, tuple(began), turn), e)
     bindings = []  # (5.1)–(5.5), (5.8)
 
     def lift_child(child: Term) -> Term:
-        inner, child = _lift_lets(child)
+        inner, child = _split_lets(child)
         bindings.extend(inner)
         return child
 
@@ -121,7 +122,7 @@ def _vectorize_loop(index: str, size: Affine, loop: Term) -> Iterate:
     starts = tuple([Gen(index, size, start) for start in loop.starts])
     arrays = [Var(x, start.type) for x, start in zip(loop.names_bound, starts, strict=True)]
     at = {x.name: At(x, Affine.of(index)) for x in arrays}
-    bindings, body = _lift_lets(Gen(index, size, substitute(loop.body, at)))
+    bindings, body = _split_lets(Gen(index, size, substitute(loop.body, at)))
     assert isinstance(body, Gen)
     each: list[Term] = [Gen(index, size, part) for part in components(body.body, len(starts))]
     turn = lets(bindings, to_pairs(each, Pair))
@@ -170,7 +171,7 @@ def _guard_term(condition: Predicate, e: Term) -> Term:
     if not isinstance(e, Iterate):
         return Guard(condition, e)
     starts = tuple([Guard(condition, start) for start in e.starts])
-    bindings, body = _lift_lets(Guard(condition, e.body))
+    bindings, body = _split_lets(Guard(condition, e.body))
     return Iterate(e.index, e.size, e.names_bound, starts, lets(bindings, body))
 
 
@@ -187,6 +188,7 @@ def eliminate_pairs(e: Term) -> Term:
 
 
 def _without_pairs(e: Term, env: dict[str, Tree], outside: Bindings) -> Term:
+    """Return a term without pairs. `env` has the pair-free terms of each name so far; `outside` the lets around it."""
     bindings = [*outside]
     while isinstance(e, Let):
         if isinstance(e.value, Iterate):
@@ -242,23 +244,27 @@ def _split_pairs(e: Term, env: dict[str, Tree]) -> Tree:
 
 
 def _projections_of(e: Term, type_: Type) -> Tree:
+    """Return the pair-free projections of a term, as a tree."""
     if isinstance(type_, Product):
         return _projections_of(Proj(0, e), type_.first), _projections_of(Proj(1, e), type_.second)
     return e
 
 
 def _map_leaves(f: Callable[[Term], Term], tree: Tree) -> Tree:
+    """Apply `f` to the leaves of a tree."""
     return (
         (_map_leaves(f, tree[0]), _map_leaves(f, tree[1])) if isinstance(tree, tuple) else f(tree)
     )
 
 
 def _single_leaf(tree: Tree) -> Term:
+    """Return the term of a tree that is one leaf."""
     assert not isinstance(tree, tuple)
     return tree
 
 
 def _tree_to_pairs(tree: Tree) -> Term:
+    """Return a tree of terms as nested pairs."""
     return (
         Pair(_tree_to_pairs(tree[0]), _tree_to_pairs(tree[1])) if isinstance(tree, tuple) else tree
     )
@@ -271,6 +277,7 @@ def push_out_gens(e: Term) -> Term:
 
 
 def _push_out_gens(e: Term) -> Term:
+    """Push generators out of a term whose parts are done already."""
     match e:
         case At(Gen(index, _, body), a):  # (5.21)
             return push_out_gens(substitute(body, indices={index: a}))

@@ -111,7 +111,7 @@ class Factor:
     indices: tuple[Affine, ...]
 
     def substitute(self, values: Mapping[str, Affine]) -> Factor:
-        """`X[a…]` with names replaced."""
+        """Return `X[a…]` with names replaced."""
         return Factor(self.name, tuple([a.substitute(values) for a in self.indices]))
 
 
@@ -324,6 +324,7 @@ def rename_output(output: Output, names: Mapping[str, str]) -> Output:
 
 
 def _nested_pair(first: Output, second: Output) -> Output:
+    """Return two output trees as a pair."""
     return first, second
 
 
@@ -436,6 +437,7 @@ def substitute_indices(program: Program, indices: Mapping[str, Affine]) -> Progr
 
 
 def _substitute_in_rhs(rhs: Rhs, indices: Mapping[str, Affine]) -> Rhs:
+    """Replace free index names in a right-hand side."""
     match rhs:
         case Constant(binders, Affine() as value):
             return Constant(binders, value.substitute(indices))

@@ -79,16 +79,19 @@ def print_python(
 
 
 def _always_holds(q: Predicate, binders: Binders, sizes: Mapping[str, int]) -> bool:
+    """Whether a condition holds for all indices at these sizes."""
     used = tuple(b for b in binders if b[0] in q.names)
     opposite = sets.complement(q, used)
     return opposite is not None and sets.sample_point(used, opposite, dict(sizes)) is None
 
 
 def _binders_of(rhs: Rhs) -> Binders:
+    """Return the binders that a right-hand side's condition is over."""
     return (*rhs.gens, *rhs.sums) if isinstance(rhs, Contraction) else rhs.gens
 
 
 def _condition_text(text: str) -> str:
+    """Return a condition in Python's notation."""
     signs: dict[str, str | int | None] = {
         "=": " == ",
         "<": " < ",

@@ -47,7 +47,7 @@ class _Repeated:
     kept: tuple[str, ...]
 
     def read_at(self, indices: Sequence[Affine]) -> tuple[Factor, Predicate]:
-        """The entry at some indices, as a factor and the condition on it."""
+        """Return the entry at some indices, as a factor and the condition on it."""
         at = dict(zip(index_names(self.gens), indices, strict=True))
         ranges = [in_range(at[g], n) for g, n in self.gens if g not in self.kept]
         factor = Factor(self.name, tuple([at[g] for g in self.kept]))
@@ -55,7 +55,7 @@ class _Repeated:
 
 
 def drop_repeated_axes(program: Program) -> Program:
-    """The program without axes along which entries repeat; the program itself where no operation has one."""
+    """Return the program without axes along which entries repeat; unchanged if no operation has one."""
     builder = Builder()
     found: dict[str, _Repeated] = {}
     is_changed = False
@@ -68,7 +68,7 @@ def drop_repeated_axes(program: Program) -> Program:
             rhs = replace(rhs, body=body)
         made = _drop_axes(rhs, found, builder)
         if made is None:
-            names = {x: _whole(found[x], builder) for x in operands(rhs)}
+            names = {x: _restore_axes(found[x], builder) for x in operands(rhs)}
             gens = () if isinstance(rhs, Recurrence) else rhs.gens
             name = builder.add_statement(rename(rhs, names))
             made = _Repeated(gens, TRUE, name, index_names(gens))
@@ -77,17 +77,17 @@ def drop_repeated_axes(program: Program) -> Program:
         found[s.name] = made
     if not is_changed:
         return program
-    names = {x: _whole(found[x], builder) for x in flatten_output(program.output)}
+    names = {x: _restore_axes(found[x], builder) for x in flatten_output(program.output)}
     return builder.build_program(rename_output(program.output, names))
 
 
-def _whole(x: _Repeated, builder: Builder) -> str:
-    """A variable with all of its axes."""
+def _restore_axes(x: _Repeated, builder: Builder) -> str:
+    """Return a variable with all of its axes."""
     return _with_axes(x, x.gens, x.mask, builder)
 
 
 def _with_axes(x: _Repeated, gens: Binders, mask: Predicate, builder: Builder) -> str:
-    """A variable with some of its axes, which are all that it depends on, where a condition holds."""
+    """Return a variable over some of its axes, which are all that it depends on, under a condition."""
     if mask == TRUE and x.kept == index_names(gens):
         return x.name
     factor = Factor(x.name, tuple(map(Affine.of, x.kept)))
@@ -95,7 +95,7 @@ def _with_axes(x: _Repeated, gens: Binders, mask: Predicate, builder: Builder) -
 
 
 def _drop_axes(rhs: Rhs, found: dict[str, _Repeated], builder: Builder) -> _Repeated | None:
-    """A right-hand side without the axes along which it repeats; None where it has all of its axes."""
+    """Return a right-hand side without the axes along which it repeats; None if there are none."""
     match rhs:
         case Constant(gens, value):
             kept = [b for b in gens if isinstance(value, Affine) and b.name in value.names]
@@ -117,6 +117,7 @@ def _drop_axes(rhs: Rhs, found: dict[str, _Repeated], builder: Builder) -> _Repe
 def _drop_from_contraction(
     rhs: Contraction, found: dict[str, _Repeated], builder: Builder
 ) -> _Repeated:
+    """Return a contraction without repeated axes."""
     reads = [found[f.name].read_at(f.indices) for f in rhs.factors]
     factors = tuple([factor for factor, _ in reads])
     binders = (*rhs.gens, *rhs.sums)
@@ -129,14 +130,15 @@ def _drop_from_contraction(
     gens, (rest,) = _keep_axes(rhs.gens, dropped, [mask], rhs.sums)
     name = builder.add_statement(Contraction(gens, rhs.sums, rest, factors))
     if not rhs.sums:
-        moved = _left_to_ask(moved, rest, rhs.gens)
+        moved = _condition_for_reads(moved, rest, rhs.gens)
     return _Repeated(rhs.gens, moved, name, index_names(gens))
 
 
 def _drop_from_addition(
     rhs: Addition, found: dict[str, _Repeated], builder: Builder
 ) -> _Repeated | None:
-    addends = _at(found[rhs.left], rhs.gens), _at(found[rhs.right], rhs.gens)
+    """Return an addition without repeated axes; None if there are none."""
+    addends = _rename_axes(found[rhs.left], rhs.gens), _rename_axes(found[rhs.right], rhs.gens)
     masks = [
         sets.simplify(conj(p, x.mask), rhs.gens) if x.mask != TRUE else p
         for p, x in zip((rhs.left_mask, rhs.right_mask), addends, strict=True)
@@ -153,7 +155,8 @@ def _drop_from_addition(
 
 
 def _drop_from_map(rhs: Map, found: dict[str, _Repeated], builder: Builder) -> _Repeated | None:
-    arguments = [_at(found[x], rhs.gens) for x in rhs.arguments]
+    """Return an elementwise function without repeated axes; None if there are none."""
+    arguments = [_rename_axes(found[x], rhs.gens) for x in rhs.arguments]
     arguments = [
         replace(x, mask=TRUE) if _holds_where(rhs.mask, x.mask, rhs.gens) else x for x in arguments
     ]
@@ -164,15 +167,16 @@ def _drop_from_map(rhs: Map, found: dict[str, _Repeated], builder: Builder) -> _
     gens, (mask,) = _keep_axes(rhs.gens, dropped, [rhs.mask])
     names = tuple([_with_axes(x, gens, x.mask, builder) for x in arguments])
     name = builder.add_statement(Map(gens, mask, rhs.function, names))
-    return _Repeated(rhs.gens, _left_to_ask(moved, mask, rhs.gens), name, index_names(gens))
+    return _Repeated(rhs.gens, _condition_for_reads(moved, mask, rhs.gens), name, index_names(gens))
 
 
 def _holds_where(known: Predicate, p: Predicate, gens: Binders) -> bool:
+    """Whether a condition holds at all points where another one does."""
     return is_entailed(known, p, gens) or sets.implies(known, p, gens)
 
 
-def _at(x: _Repeated, gens: Binders) -> _Repeated:
-    """A variable with other names for its axes, of the same sizes."""
+def _rename_axes(x: _Repeated, gens: Binders) -> _Repeated:
+    """Return a variable with other names for its axes, of the same sizes."""
     at = index_values(x.gens, pointwise(gens))
     names = dict(zip(index_names(x.gens), index_names(gens), strict=True))
     return _Repeated(
@@ -199,8 +203,9 @@ def _factor_mask(mask: Predicate, idle: Binders, rhs: Contraction) -> Predicate:
 def _split_mask(
     gens: Binders, needed: Collection[str], masks: Sequence[Predicate], summed: Collection[str]
 ) -> tuple[frozenset[str], Predicate]:
-    """The axes that are not needed and may be dropped, and the condition on them that the reads get: it is in all masks, has
-    no relation, and nothing to do with what is summed.
+    """Return the axes that may be dropped, and the condition on them that moves to the reads.
+
+    That condition is in all masks, has no relation, and does not concern summed indices.
     """
     parts = [frozenset(conjuncts(p)) for p in masks]
     common = frozenset.intersection(*parts)
@@ -213,7 +218,7 @@ def _split_mask(
 def _keep_axes(
     gens: Binders, dropped: Collection[str], masks: Sequence[Predicate], summed: Binders = ()
 ) -> tuple[Binders, list[Predicate]]:
-    """The other axes, and what the masks say of them."""
+    """Return the remaining axes, and what the masks say about them."""
     if not dropped:
         return gens, [*masks]
     gone = tuple([b for b in gens if b.name in dropped])
@@ -228,8 +233,8 @@ def _keep_axes(
     return kept, [keep(p) for p in masks]
 
 
-def _left_to_ask(moved: Predicate, kept: Predicate, gens: Binders) -> Predicate:
-    """What a read asks of a variable that is zero where a condition does not hold."""
+def _condition_for_reads(moved: Predicate, kept: Predicate, gens: Binders) -> Predicate:
+    """Return what a read must still test, of a variable that is zero where a condition fails."""
     if moved == TRUE or moved.relations or kept.relations:
         return moved
     return remaining_condition(moved, gens, kept)

@@ -19,11 +19,13 @@ def resolve_markers(program: Program) -> Program:
 
 
 def _resolve_plain(program: Program) -> Program:
+    """Resolve markers without simplifying."""
     statements = [replace(s, rhs=_marker_value(s.rhs)) for s in program.statements]
     return replace(program, statements=tuple(statements))
 
 
 def _marker_value(rhs: Rhs) -> Rhs:
+    """Return what a marker stands for; other right-hand sides unchanged."""
     match rhs:
         case Recurrence():
             return replace(rhs, body=_resolve_plain(rhs.body))
@@ -70,6 +72,7 @@ def _remaining_term(e: Term, nothing: frozenset[str]) -> Term | None:
 
 
 def _zero_or_term(e: Term) -> Term:
+    """Return 0 for a scalar term, else the term."""
     return Const(0) if e.type == REAL else e
 
 

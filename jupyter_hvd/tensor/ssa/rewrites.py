@@ -98,6 +98,7 @@ def find_dependences(program: Program) -> dict[str, frozenset[str]]:
 def _dependences_at(
     gens: list[str], depends: frozenset[str], indices: tuple[Affine, ...]
 ) -> frozenset[str]:
+    """Return the names on which an entry at these indices depends."""
     read = [a.names for g, a in zip(gens, indices, strict=True) if g in depends]
     return frozenset[str]().union(*read)
 
@@ -148,7 +149,7 @@ def _hoist_invariant(program: Program, statement: Statement, idle: Binders) -> R
 def _factor_sum(
     program: Program, statement: Statement, rhs: Contraction, k: int
 ) -> Rewriting | None:
-    """Rewrite `Σ i. a·x[i] ⇝ a·Σ i. x[i]`."""
+    """Return the rewriting `Σ i. a·x[i] ⇝ a·Σ i. x[i]`; None if nothing can be moved out."""
     constant, summed = rhs.factors[k], rhs.factors[1 - k]
     outside = frozenset[str]().union(*(a.names for a in constant.indices))
     inner = tuple(s for s in rhs.sums if s[0] not in outside)

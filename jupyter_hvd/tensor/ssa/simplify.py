@@ -48,6 +48,7 @@ def simplify(program: Program) -> Program:
 
 
 def _simplify_once(program: Program) -> Program:
+    """Simplify each statement once, and drop dead code."""
     builder = Builder()
     names: dict[str, str] = {}
     for statement in program.statements:
@@ -179,10 +180,12 @@ def drop_range_masks(program: Program, turns: Binders) -> Program:
 
 
 def _is_constant(rhs: Rhs, value: int) -> bool:
+    """Whether a right-hand side is a constant array with this value."""
     return isinstance(rhs, Constant) and rhs.value == value
 
 
 def _simplify_addition(rhs: Addition, builder: Builder) -> Rhs | str:
+    """Return a simpler addition: without an addend that is always zero, or as one contraction."""
     rhs_ = canonical_form(rhs)
     assert isinstance(rhs_, Addition)
     binders = rhs_.gens
@@ -203,6 +206,7 @@ def _simplify_addition(rhs: Addition, builder: Builder) -> Rhs | str:
 
 
 def _view_rhs(binders: Binders, p: Predicate, name: str) -> Contraction:
+    """Return `⊞g. [p]·X[g]`."""
     return Contraction(binders, (), p, (Factor(name, pointwise(binders)),))
 
 
@@ -216,6 +220,7 @@ def _support_at(operand: Rhs, indices: tuple[Affine, ...]) -> Predicate:
 
 
 def _simplify_contraction(rhs: Contraction, builder: Builder) -> Rhs | str:
+    """Return a simpler contraction: reads composed, equalities solved, constants folded."""
     binders, summed, mask, factors = rhs.gens, rhs.sums, rhs.mask, rhs.factors
     factors, mask = _compose_reads(factors, mask, builder)
     mask = conj(mask, *(_support_at(builder.defined[f.name], f.indices) for f in factors))
@@ -302,6 +307,7 @@ def _fold_constants(factors: tuple[Factor, ...], builder: Builder) -> tuple[Fact
 
 
 def _constant_of(builder: Builder, factor: Factor) -> int | float | Fraction | Affine:
+    """Return the value of a factor that is a constant."""
     rhs = builder.defined[factor.name]
     assert isinstance(rhs, Constant)
     return rhs.value
@@ -341,6 +347,7 @@ def _is_injective(factor: Factor, rhs: Contraction) -> bool:
 
 
 def _substitute_product(rhs: Contraction, factor: Factor, source: Contraction) -> Contraction:
+    """Return a contraction with a factor replaced by the product that defines it."""
     inner = number_binders("t", in_ranges(source.sums))
     at = index_values(source.gens, factor.indices) | index_values(source.sums, pointwise(inner))
     factors = tuple(f.substitute(at) for f in source.factors)

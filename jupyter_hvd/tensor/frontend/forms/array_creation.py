@@ -16,16 +16,17 @@ from .table import FEW, build, form
 @form("zeros", "empty", maker=True)
 def zeros(t: Any, shape: Any, dtype: Any = None) -> Any:
     """`0` at every entry."""
-    return t.typed(_everywhere(t, shape, 0), dtype, True)
+    return t.typed(_fill(t, shape, 0), dtype, True)
 
 
 @form("ones", maker=True)
 def ones(t: Any, shape: Any, dtype: Any = None) -> Any:
     """`1` at every entry."""
-    return t.typed(_everywhere(t, shape, 1), dtype, True)
+    return t.typed(_fill(t, shape, 1), dtype, True)
 
 
-def _everywhere(t: Any, shape: Any, value: Any) -> Any:
+def _fill(t: Any, shape: Any, value: Any) -> Any:
+    """Return an array with one value at every entry."""
     value = t.once(t.whole(value))
     return t.build(t.shape_of(shape), lambda *at: value, value)
 
@@ -33,29 +34,30 @@ def _everywhere(t: Any, shape: Any, value: Any) -> Any:
 @form("full", maker=True)
 def full(t: Any, shape: Any, value: Any, dtype: Any = None) -> Any:
     """One number at every entry."""
-    made = _everywhere(t, shape, value)
+    made = _fill(t, shape, value)
     return t.typed(t.of_numbers(made, numbers_of(value)), dtype)
 
 
 @form("zeros_like", "empty_like")
 def zeros_like(t: Any, x: Any) -> Any:
     """`0` at every entry of an array of x's shape."""
-    return _like(t, x, 0)
+    return _fill_like(t, x, 0)
 
 
 @form("ones_like")
 def ones_like(t: Any, x: Any) -> Any:
     """`1` at every entry of an array of x's shape."""
-    return _like(t, x, 1)
+    return _fill_like(t, x, 1)
 
 
 @form("full_like")
 def full_like(t: Any, x: Any, value: Any) -> Any:
     """One number at every entry of an array of x's shape."""
-    return _like(t, x, value)
+    return _fill_like(t, x, value)
 
 
-def _like(t: Any, x: Any, value: Any) -> Any:
+def _fill_like(t: Any, x: Any, value: Any) -> Any:
+    """Return an array of x's shape with one value at every entry."""
     return build(t, "broadcast_to", value, t.whole(x).shape)
 
 
@@ -79,7 +81,7 @@ def tri(t: Any, N: Any, M: Any = None, k: int = 0) -> Any:  # noqa: N803 - NumPy
 def arange(t: Any, *bounds: Any) -> Any:
     """`i` at every i."""
     whole = [int(b) if isinstance(b, float) and b.is_integer() else b for b in bounds]
-    start, length, step = t._range(tuple(whole))
+    start, length, step = t._range_parts(tuple(whole))
     made = t.build([length], lambda i: t.ramp(start + i * step))
     if any(isinstance(b, float) for b in bounds):
         return made
@@ -101,7 +103,7 @@ def linspace(t: Any, low: Any, high: Any, num: Any = 50, endpoint: bool = True) 
 
 def grid(t: Any, ranges: Any, sparse: bool) -> Any:
     """`np.mgrid[a:b, c:d]`, a table of each index; `np.ogrid`: each index along an axis of its own."""
-    each = [_range(t, r) for r in (ranges if isinstance(ranges, tuple) else (ranges,))]
+    each = [_grid_axis(t, r) for r in (ranges if isinstance(ranges, tuple) else (ranges,))]
     if not isinstance(ranges, tuple):
         return each[0]
     if sparse:
@@ -115,8 +117,8 @@ def grid(t: Any, ranges: Any, sparse: bool) -> Any:
     return t.of_numbers(made, "int") if whole else made
 
 
-def _range(t: Any, range_: Any) -> Any:
-    """`a:b:step` as an array; with `3j` for a step, three numbers of which b is the last."""
+def _grid_axis(t: Any, range_: Any) -> Any:
+    """Return `a:b:step` as an array; with `3j` as the step, three numbers from a to b."""
     if not isinstance(range_, slice) or range_.stop is None:
         raise t.error("a grid is of ranges that have an end", "`np.mgrid[0:n, 0:m]`")
     start = 0 if range_.start is None else range_.start
@@ -156,8 +158,8 @@ def meshgrid(t: Any, *vectors: Any, indexing: str = "xy") -> Any:
     return tuple(along(x, order.index(k)) for k, x in enumerate(parts))
 
 
-def _window(t: Any, n: Any, name: str, *weights: float) -> Any:
-    """`weights[0] + weights[1]·cos(2π·i/(n - 1)) + …`, as constants where they are few."""
+def _cosine_window(t: Any, n: Any, name: str, *weights: float) -> Any:
+    """Return `weights[0] + weights[1]·cos(2π·i/(n - 1)) + …`, as constants if it is short."""
     count = t.number(t.size_of(n))
     if 0 < count <= FEW:
         return t.constants(getattr(np, name)(count), f"`{name}`")
@@ -176,19 +178,19 @@ def _window(t: Any, n: Any, name: str, *weights: float) -> Any:
 @form("hanning", maker=True)
 def hanning(t: Any, n: Any) -> Any:
     """`½ - ½·cos(2π·i/(n - 1))`."""
-    return _window(t, n, "hanning", 0.5, -0.5)
+    return _cosine_window(t, n, "hanning", 0.5, -0.5)
 
 
 @form("hamming", maker=True)
 def hamming(t: Any, n: Any) -> Any:
     """`0.54 - 0.46·cos(2π·i/(n - 1))`."""
-    return _window(t, n, "hamming", 0.54, -0.46)
+    return _cosine_window(t, n, "hamming", 0.54, -0.46)
 
 
 @form("blackman", maker=True)
 def blackman(t: Any, n: Any) -> Any:
     """`0.42 - ½·cos(2π·i/(n - 1)) + 0.08·cos(4π·i/(n - 1))`."""
-    return _window(t, n, "blackman", 0.42, -0.5, 0.08)
+    return _cosine_window(t, n, "blackman", 0.42, -0.5, 0.08)
 
 
 @form("bartlett", maker=True)

@@ -16,8 +16,8 @@ from .table import FEW, applied, build, form
 ZERO, ONE = Affine.of(0), Affine.of(1)
 
 
-def _extreme(t: Any, x: Any, axis: Any, keepdims: bool, most: Any) -> Any:
-    """The first place whose entry is the largest, or the smallest: the least of `i + dropped(ties(x[i], top), n)`."""
+def _first_extreme(t: Any, x: Any, axis: Any, keepdims: bool, most: Any) -> Any:
+    """Return the first position of the largest or smallest entry: the least of `i + dropped(ties(x[i], top), n)`."""
     rank = len(t.dims(t.whole(x)))
     flat = axis is None
     x, k = along_one(t, x, axis)
@@ -39,13 +39,13 @@ def _extreme(t: Any, x: Any, axis: Any, keepdims: bool, most: Any) -> Any:
 @form("argmax", method=True)
 def argmax(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Where the largest entry is, of equal ones the first."""
-    return _extreme(t, x, axis, keepdims, largest)
+    return _first_extreme(t, x, axis, keepdims, largest)
 
 
 @form("argmin", method=True)
 def argmin(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Where the smallest entry is, of equal ones the first."""
-    return _extreme(t, x, axis, keepdims, smallest)
+    return _first_extreme(t, x, axis, keepdims, smallest)
 
 
 @form("argsort", method=True)
@@ -94,8 +94,10 @@ def unravel_index(t: Any, indices: Any, shape: Any) -> Any:
     return tuple(reversed([*made, t.ranging(rest, ZERO, Affine.of(sizes[0]))]))
 
 
-def _triangle(t: Any, name: str, n: Any, m: Any, holds: Any) -> Any:
-    """The rows and the columns of a part of a table, row by row: as constants where they are few."""
+def _triangle_indices(t: Any, name: str, n: Any, m: Any, holds: Any) -> Any:
+    """Return the rows and the columns of the entries of an n×m table for which `holds`, row by row; as constants if there are
+    few.
+    """
     rows = t.size_of(n)
     columns = rows if m is None else t.size_of(m)
 
@@ -112,16 +114,17 @@ def _triangle(t: Any, name: str, n: Any, m: Any, holds: Any) -> Any:
 @form("triu_indices", maker=True)
 def triu_indices(t: Any, n: Any, k: int = 0, m: Any = None) -> Any:
     """The i and the j with `i + k <= j`, in the order of their rows."""
-    return _triangle(t, "triu_indices", n, m, lambda i, j: _ordered(i + k, j))
+    return _triangle_indices(t, "triu_indices", n, m, lambda i, j: _at_most(i + k, j))
 
 
 @form("tril_indices", maker=True)
 def tril_indices(t: Any, n: Any, k: int = 0, m: Any = None) -> Any:
     """The i and the j with `j <= i + k`, in the order of their rows."""
-    return _triangle(t, "tril_indices", n, m, lambda i, j: _ordered(j, i + k))
+    return _triangle_indices(t, "tril_indices", n, m, lambda i, j: _at_most(j, i + k))
 
 
-def _ordered(a: Any, b: Any) -> Any:
+def _at_most(a: Any, b: Any) -> Any:
+    """Return the condition a ≤ b, of affine expressions or numbers."""
     return compare("≤", a, b) if isinstance(a, Affine) else a <= b
 
 

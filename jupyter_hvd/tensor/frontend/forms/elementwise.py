@@ -11,21 +11,24 @@ from ..tracers import lists_of, numbers_of
 from .table import build, form
 
 
-def _primitive(f: Function) -> Callable[..., Any]:
+def _make_primitive_form(f: Function) -> Callable[..., Any]:
+    """Return the form of an elementary function."""
     if f.arity == 1:
         return lambda t, x: t.mapped(f.name, x)
     return lambda t, x, y: t.mapped(f.name, x, y)
 
 
 for _name, _f in NUMPY.items():
-    form(_name)(_primitive(_f))
+    form(_name)(_make_primitive_form(_f))
 
 
-def _operation(op: str) -> Callable[..., Any]:
+def _make_operation_form(op: str) -> Callable[..., Any]:
+    """Return the form of an arithmetic operator."""
     return lambda t, x, y: t.computed(op, x, y)
 
 
-def _comparison(op: str) -> Callable[..., Any]:
+def _make_comparison_form(op: str) -> Callable[..., Any]:
+    """Return the form of a comparison operator."""
     return lambda t, x, y: t._compare(op, x, y)
 
 
@@ -37,12 +40,12 @@ for _names, _op in (
     (("floor_divide",), "//"),
     (("mod", "remainder"), "%"),
 ):
-    form(*_names)(_operation(_op))
+    form(*_names)(_make_operation_form(_op))
 for _name, _op in (
     *(("less", "<"), ("less_equal", "<="), ("greater", ">"), ("greater_equal", ">=")),
     *(("equal", "=="), ("not_equal", "!=")),
 ):
-    form(_name)(_comparison(_op))
+    form(_name)(_make_comparison_form(_op))
 
 
 @form("negative")

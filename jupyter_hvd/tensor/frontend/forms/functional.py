@@ -26,7 +26,7 @@ def scan(
     over = t.backwards(over) if reverse else over
     made: list[Any] = []
 
-    def turn(x: Any, carry: Any) -> tuple[Any, list[Any]]:
+    def run_iteration(x: Any, carry: Any) -> tuple[Any, list[Any]]:
         found = t._structure(t.applied(f, carry, x if xs is not None else None))
         if not isinstance(found, tuple) or len(found) != 2:
             raise t.error(
@@ -37,7 +37,7 @@ def scan(
         made[:] = [t.flattened(y, leaves)]
         return after, leaves
 
-    last, outputs = t.carried_on(over, "carry", init, turn)
+    last, outputs = t.carried_on(over, "carry", init, run_iteration)
     if reverse:
         outputs = [build(t, "flip", y, 0) for y in outputs]
     return last, made[0](iter(outputs)) if made else None
@@ -53,25 +53,25 @@ def fori_loop(t: Any, lower: Any, upper: Any, body_fun: Any, init_val: Any) -> A
 @form("functools.reduce")
 def reduce(t: Any, f: Any, xs: Any, *init: Any) -> Any:
     """`for x in xs: made = f(made, x)`."""
-    start, over = _begun(t, xs, init)
+    start, over = _fold_start(t, xs, init)
     return t.carried_on(over, "made", start, lambda x, made: (t.applied(f, made, x), []))[0]
 
 
 @form("itertools.accumulate")
 def accumulate(t: Any, xs: Any, f: Any = None, initial: Any = None) -> Any:
     """`for x in xs: made = f(made, x); all.append(made)`, what it begins with before them."""
-    start, over = _begun(t, xs, () if initial is None else (initial,))
+    start, over = _fold_start(t, xs, () if initial is None else (initial,))
 
-    def turn(x: Any, made: Any) -> tuple[Any, list[Any]]:
+    def run_iteration(x: Any, made: Any) -> tuple[Any, list[Any]]:
         made = t._bind("made", t.computed("+", made, x) if f is None else t.applied(f, made, x))
         return made, [made]
 
-    _, outputs = t.carried_on(over, "made", start, turn, [start])
+    _, outputs = t.carried_on(over, "made", start, run_iteration, [start])
     return outputs[0] if outputs else t.written_out([start])
 
 
-def _begun(t: Any, xs: Any, init: Sequence[Any]) -> tuple[Any, Any]:
-    """What a fold begins with, and what it goes over: where nothing is given, the first and the rest."""
+def _fold_start(t: Any, xs: Any, init: Sequence[Any]) -> tuple[Any, Any]:
+    """Return the initial value of a fold, and what it iterates over; without a given value, the first item and the rest."""
     over = t.iteration(xs)
     return (init[0], over) if init else t.first_and_rest(over)
 

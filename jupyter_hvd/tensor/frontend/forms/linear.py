@@ -24,41 +24,41 @@ from ..tracers import UnreadableValue
 from .table import applied, build, form
 
 
-def _matrices(t: Any, a: Any) -> Any:
-    """A matrix, or several of them, as a variable."""
+def _require_matrices(t: Any, a: Any) -> Any:
+    """Return a matrix, or several of them, as a variable. Raises TensorError for fewer than two axes."""
     a = t.named(t.whole(a), "a")
     if len(t.dims(a)) < 2:
         raise t.error("this takes a matrix", "for one row or column: `x[None, :]`, `x[:, None]`")
     return a
 
 
-def _square(t: Any, a: Any) -> Any:
-    """As `_matrices`, with as many rows as columns."""
-    a = _matrices(t, a)
+def _require_square(t: Any, a: Any) -> Any:
+    """Return square matrices as a variable. Raises TensorError if rows and columns differ."""
+    a = _require_matrices(t, a)
     t.same(*t.dims(a)[-2:])
     return a
 
 
-def _numbers(t: Any, a: Any) -> tuple[int, int]:
-    """How many rows and columns a matrix has."""
+def _known_sizes(t: Any, a: Any) -> tuple[int, int]:
+    """Return the numbers of rows and columns of a matrix."""
     rows, columns = t.dims(a)[-2:]
     return t.number(rows), t.number(columns)
 
 
-def _part(t: Any, x: Any, rows: tuple[Any, Any], columns: tuple[Any, Any]) -> Any:
-    """The rows and columns of a matrix from one number on, below another."""
+def _submatrix(t: Any, x: Any, rows: tuple[Any, Any], columns: tuple[Any, Any]) -> Any:
+    """Return the rows and columns of each matrix from a first number to below a second one."""
     (top, bottom), (left, right) = ((Affine.of(a), Affine.of(b)) for a, b in (rows, columns))
     dims = (*t.dims(x)[:-2], bottom - top, right - left)
     return t.build(dims, lambda *at: t.read(x, *at[:-2], at[-2] + top, at[-1] + left), x)
 
 
-def _transposed(t: Any, x: Any) -> Any:
-    """Each matrix with its axes exchanged."""
+def _transpose_each(t: Any, x: Any) -> Any:
+    """Return each matrix with its axes exchanged."""
     return build(t, "swapaxes", x, -1, -2)
 
 
-def _columns(t: Any, a: Any, b: Any) -> Any:
-    """The right-hand sides of systems as columns of a matrix for each."""
+def _as_columns(t: Any, a: Any, b: Any) -> Any:
+    """Return the right-hand sides of systems as the columns of a matrix for each system."""
     b = t.whole(b)
     batch, sizes = t.dims(a)[:-2], t.dims(b)
     if len(sizes) == 1:
@@ -73,38 +73,38 @@ def _columns(t: Any, a: Any, b: Any) -> Any:
     return t.named(b, "b")
 
 
-def _as_given(t: Any, x: Any, b: Any) -> Any:
-    """The solutions in the shape of the right-hand sides."""
+def _restore_shape(t: Any, x: Any, b: Any) -> Any:
+    """Return solutions in the shape of the right-hand sides."""
     return x if len(t.dims(t.whole(b))) > 1 else t.subscript(x, (..., 0))
 
 
 @form("solve")
 def solve(t: Any, a: Any, b: Any) -> Any:
     """`x` where `a @ x = b`, by elimination."""
-    a = _square(t, a)
-    columns = _columns(t, a, b)
+    a = _require_square(t, a)
+    columns = _as_columns(t, a, b)
     t.same(t.dims(a)[-1], t.dims(columns)[-2])
-    return _as_given(t, applied(t, SOLVE, a, applied(t, FACTORS, a), columns), b)
+    return _restore_shape(t, applied(t, SOLVE, a, applied(t, FACTORS, a), columns), b)
 
 
 @form("inv")
 def inv(t: Any, a: Any) -> Any:
     """`x` where `a @ x` is the identity."""
-    a = _square(t, a)
+    a = _require_square(t, a)
     return applied(t, INVERSE, a, applied(t, FACTORS, a))
 
 
 @form("det")
 def det(t: Any, a: Any) -> Any:
     """The product of the pivots; its gradient are the signed minors, of a singular matrix, too."""
-    a = _square(t, a)
+    a = _require_square(t, a)
     return applied(t, DETERMINANT, a, applied(t, FACTORS, a))
 
 
 @form("slogdet")
 def slogdet(t: Any, a: Any) -> Any:
     """The sign of `det(a)`, and `log(abs(det(a)))`."""
-    a = _square(t, a)
+    a = _require_square(t, a)
     factors = applied(t, FACTORS, a)
     return applied(t, SIGN_OF_DET, a, factors), applied(t, LOG_OF_DET, a, factors)
 
@@ -112,23 +112,23 @@ def slogdet(t: Any, a: Any) -> Any:
 @form("lstsq")
 def lstsq(t: Any, a: Any, b: Any, rcond: Any = None) -> Any:
     """`x` of the least `sum((a @ x - b)**2)`, by `qr`; a has at least as many rows as columns, of full rank."""
-    a = _matrices(t, a)
-    rows, n = _numbers(t, a)
+    a = _require_matrices(t, a)
+    rows, n = _known_sizes(t, a)
     if rows < n:
         raise t.error(
             "`lstsq` with fewer rows than columns has many solutions", "`a.T @ solve(a @ a.T, b)`"
         )
     q, r = _tall_qr(t, a)
-    right = t.once(build(t, "matmul", _transposed(t, q), _columns(t, a, b)), "b")
-    x = _as_given(t, applied(t, SOLVE_UPPER, r, right), b)
+    right = t.once(build(t, "matmul", _transpose_each(t, q), _as_columns(t, a, b)), "b")
+    x = _restore_shape(t, applied(t, SOLVE_UPPER, r, right), b)
     return (x, *(t.barred("`lstsq` returns only the solution here") for _ in range(3)))
 
 
 def _tall_qr(t: Any, a: Any) -> tuple[Any, Any]:
-    """Q and R of matrices with at least as many rows as columns."""
+    """Return Q and R of matrices with at least as many rows as columns."""
     packed = applied(t, QR, a)
     rows, n = t.dims(a)[-2:]
-    return _part(t, packed, (0, rows), (0, n)), _part(t, packed, (rows, rows + n), (0, n))
+    return _submatrix(t, packed, (0, rows), (0, n)), _submatrix(t, packed, (rows, rows + n), (0, n))
 
 
 @form("qr")
@@ -136,23 +136,23 @@ def qr(t: Any, a: Any, mode: str = "reduced") -> Any:
     """`Q` and `R`, which is `Q.T @ a`; a complete Q is that of a and columns of the identity beside it."""
     if mode not in ("reduced", "complete", "r"):
         raise t.error(f"`qr` of mode {mode!r}", "'reduced', 'complete' or 'r'")
-    a = _matrices(t, a)
+    a = _require_matrices(t, a)
     rows, n = t.dims(a)[-2:]
     if rows != n:
-        rows, n = _numbers(t, a)
+        rows, n = _known_sizes(t, a)
     if rows == n or n < rows:
         q, r = _tall_qr(t, a)
         if mode == "complete" and rows != n:
-            more = _part(t, build(t, "eye", rows), (0, rows), (n, rows))
+            more = _submatrix(t, build(t, "eye", rows), (0, rows), (n, rows))
             beside = t.named(build(t, "concatenate", [a, more], -1), "a")
             q, r = (
                 _tall_qr(t, beside)[0],
                 build(t, "concatenate", [r, build(t, "zeros", (rows - n, n))], 0),
             )
     else:
-        q, r = _tall_qr(t, t.named(_part(t, a, (0, rows), (0, rows)), "a"))
-        rest = _part(t, a, (0, rows), (rows, n))
-        r = build(t, "concatenate", [r, build(t, "matmul", _transposed(t, q), rest)], -1)
+        q, r = _tall_qr(t, t.named(_submatrix(t, a, (0, rows), (0, rows)), "a"))
+        rest = _submatrix(t, a, (0, rows), (rows, n))
+        r = build(t, "concatenate", [r, build(t, "matmul", _transpose_each(t, q), rest)], -1)
     return r if mode == "r" else (q, r)
 
 
@@ -170,8 +170,8 @@ def qr_of_scipy(
 @form("cholesky")
 def cholesky(t: Any, a: Any, lower: bool = True, upper: bool = False) -> Any:
     """`L` where `L @ L.T = a`; of a matrix that is not symmetric, of `(a + a.T)/2`."""
-    made = applied(t, CHOLESKY, _square(t, a))
-    return _transposed(t, made) if upper or not lower else made
+    made = applied(t, CHOLESKY, _require_square(t, a))
+    return _transpose_each(t, made) if upper or not lower else made
 
 
 @form("scipy.cholesky")
@@ -197,20 +197,20 @@ def cho_solve(t: Any, c_and_lower: Any, b: Any) -> Any:
 @form("solve_triangular")
 def solve_triangular(t: Any, a: Any, b: Any, trans: Any = 0, lower: bool = False) -> Any:
     """`x` where `a @ x = b` and a is triangular."""
-    a = _square(t, a)
+    a = _require_square(t, a)
     if trans in (1, "T"):
-        a, lower = t.named(_transposed(t, a), "a"), not lower
-    made = applied(t, SOLVE_LOWER if lower else SOLVE_UPPER, a, _columns(t, a, b))
-    return _as_given(t, made, b)
+        a, lower = t.named(_transpose_each(t, a), "a"), not lower
+    made = applied(t, SOLVE_LOWER if lower else SOLVE_UPPER, a, _as_columns(t, a, b))
+    return _restore_shape(t, made, b)
 
 
 @form("eigh")
 def eigh(t: Any, a: Any, UPLO: str = "L") -> Any:  # noqa: N803
     """The eigenvalues, least first, and the eigenvectors as columns, of `(a + a.T)/2`."""
-    a = _square(t, a)
+    a = _require_square(t, a)
     n = t.dims(a)[-1]
     packed = applied(t, EIGH, a)
-    return t.subscript(packed, (..., 0, slice(None))), _part(t, packed, (1, n + 1), (0, n))
+    return t.subscript(packed, (..., 0, slice(None))), _submatrix(t, packed, (1, n + 1), (0, n))
 
 
 @form("eigvalsh")
@@ -222,20 +222,24 @@ def eigvalsh(t: Any, a: Any, UPLO: str = "L") -> Any:  # noqa: N803
 @form("svd")
 def svd(t: Any, a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     """`U`, the singular values, largest first, and `V.T`."""
-    a = _matrices(t, a)
+    a = _require_matrices(t, a)
     rows, n = t.dims(a)[-2:]
     if rows != n:
-        rows, n = map(Affine.of, _numbers(t, a))
+        rows, n = map(Affine.of, _known_sizes(t, a))
     packed = applied(t, SVD, a)
     k = t.dims(packed)[-1]
     values = t.subscript(packed, (..., t.index(rows), slice(None)))
     if not compute_uv:
         return values
-    u = _part(t, packed, (0, rows), (0, k))
-    v = _part(t, packed, (rows + 1, rows + n + 1), (0, k))
+    u = _submatrix(t, packed, (0, rows), (0, k))
+    v = _submatrix(t, packed, (rows + 1, rows + n + 1), (0, k))
     full = rows != n and full_matrices  # of which the larger has columns beside those of the other
     u = UnreadableValue(*NOT_FULL) if full and t.number(rows) > t.number(n) else u
-    v = UnreadableValue(*NOT_FULL) if full and t.number(rows) < t.number(n) else _transposed(t, v)
+    v = (
+        UnreadableValue(*NOT_FULL)
+        if full and t.number(rows) < t.number(n)
+        else _transpose_each(t, v)
+    )
     return u, values, v
 
 
@@ -255,13 +259,15 @@ def pinv(t: Any, a: Any, rcond: float = 1e-15) -> Any:
     s = t.named(s, "s")
     large = t._compare(">", s, t.computed("*", rcond, build(t, "max", s)))
     inverse = t.chosen(large, t.computed("/", 1.0, t.chosen(large, s, 1.0)), 0.0)
-    return build(t, "matmul", t.computed("*", _transposed(t, v), inverse), _transposed(t, u))
+    return build(
+        t, "matmul", t.computed("*", _transpose_each(t, v), inverse), _transpose_each(t, u)
+    )
 
 
 @form("expm")
 def expm(t: Any, a: Any) -> Any:
     """The exponential of a matrix, `1 + a + a @ a / 2 + …`."""
-    return applied(t, EXPM, _square(t, a))
+    return applied(t, EXPM, _require_square(t, a))
 
 
 @form("matrix_power")
@@ -269,7 +275,7 @@ def matrix_power(t: Any, a: Any, n: Any) -> Any:
     """`a @ a @ …`, by squares."""
     if not isinstance(n, int) or n < 0:
         raise t.error("`matrix_power` takes a constant that is not negative", "`np.linalg.inv`")
-    a = _square(t, a)
+    a = _require_square(t, a)
     size = t.index(t.dims(a)[-1])
     made = None
     while n:
@@ -303,7 +309,9 @@ INSTEAD = {
 }
 
 
-def _refused(name: str) -> Any:
+def _make_refused_form(name: str) -> Any:
+    """Return a form that raises TensorError with advice."""
+
     def decomposed(t: Any, *_: Any, **__: Any) -> Any:
         """Refused: what has no real result for all matrices, or is one of several."""
         raise t.error(f"`{name}` is not in the tensor language", INSTEAD[name])
@@ -312,4 +320,4 @@ def _refused(name: str) -> Any:
 
 
 for _name in INSTEAD:
-    form(_name)(_refused(_name))
+    form(_name)(_make_refused_form(_name))

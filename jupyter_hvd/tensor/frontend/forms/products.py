@@ -16,7 +16,11 @@ ONE = Affine.of(1)
 def contracted(
     t: Any, spec: Sequence[Sequence[str]], out: Sequence[str], arrays: Sequence[Any]
 ) -> Any:
-    """`⊞ out. Σ rest. x0[…]·x1[…]·…`, where each array's axes have names."""
+    """Return `⊞ out. Σ rest. x0[…]·x1[…]·…`, a contraction of arrays.
+
+    Args:
+        spec: the names of each array's axes. out: the names of the result's axes.
+    """
     wholes = [t.whole(x) for x in arrays]
     sizes: dict[str, Affine] = {}
     for names, x in zip(spec, wholes, strict=True):
@@ -53,8 +57,8 @@ def _letters(k: int, start: str = "a") -> list[str]:
     return [chr(ord(start) + j) for j in range(k)]
 
 
-def _repeated(t: Any, x: Any, wanted: Sequence[Affine]) -> Any:
-    """x with its axes of size 1 as long as they are wanted."""
+def _broadcast(t: Any, x: Any, wanted: Sequence[Affine]) -> Any:
+    """Return x with its axes of size 1 repeated to the wanted sizes."""
     if tuple(wanted) == t.dims(x):
         return x
     x = t.once(x)
@@ -94,20 +98,22 @@ def einsum(t: Any, spec: Any, *arrays: Any) -> Any:
     letters = right.replace("...", "")
     if not set(letters) <= set(flat) or len(set(letters)) < len(letters):
         raise t.error(f"`{right}` has a letter twice, or one that no array has")
-    names, wholes = _unnamed(t, spec, each, arrays)
+    names, wholes = _name_ellipsis(t, spec, each, arrays)
     if names and "..." not in right:
         raise t.error(f"`{spec}` leaves axes out that `...` stands for", "write `...` behind `->`")
-    spelt = [_with_names(part, names, len(t.dims(x))) for part, x in zip(each, wholes, strict=True)]
-    return contracted(t, spelt, _with_names(right, names, len(letters) + len(names)), wholes)
+    spelt = [
+        _expand_names(part, names, len(t.dims(x))) for part, x in zip(each, wholes, strict=True)
+    ]
+    return contracted(t, spelt, _expand_names(right, names, len(letters) + len(names)), wholes)
 
 
 LETTERS = r"[A-Za-z]*(\.\.\.)?[A-Za-z]*"  # of one array
 
 
-def _unnamed(
+def _name_ellipsis(
     t: Any, spec: str, each: Sequence[str], arrays: Sequence[Any]
 ) -> tuple[list[str], list[Any]]:
-    """Names for the axes that `...` stands for, and the arrays with these broadcast against each other."""
+    """Return names for the axes that `...` stands for in `einsum`, and the arrays broadcast along them."""
     wholes = [t.whole(x) for x in arrays]
     spans: list[tuple[int, int]] = []
     for part, x in zip(each, wholes, strict=True):
@@ -120,12 +126,12 @@ def _unnamed(
     for x, (a, b) in zip(wholes, spans, strict=True):
         dims = t.dims(x)
         wanted = (*dims[:a], *outer[len(outer) - (b - a) :], *dims[b:]) if b > a else dims
-        made.append(_repeated(t, x, wanted))
+        made.append(_broadcast(t, x, wanted))
     return [f"…{k}" for k in range(len(outer))], made
 
 
-def _with_names(part: str, names: Sequence[str], rank: int) -> list[str]:
-    """The names of an array's axes, of the last ones that `...` stands for."""
+def _expand_names(part: str, names: Sequence[str], rank: int) -> list[str]:
+    """Return the names of an array's axes, with those for `...` filled in."""
     before, _, after = part.partition("...")
     several = rank - len(before) - len(after) if "..." in part else 0
     return [*before, *names[len(names) - several :], *after]

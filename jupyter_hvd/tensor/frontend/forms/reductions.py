@@ -17,7 +17,7 @@ ZERO, ONE = Affine.of(0), Affine.of(1)
 
 
 def axes_of(t: Any, axis: Any, rank: int) -> tuple[int, ...]:
-    """The axes that `axis=` names, all where it is None."""
+    """Return the axes that `axis=` selects, as nonnegative numbers; all for None."""
     if axis is None:
         return tuple(range(rank))
     made, axis = [], t.listed(axis)
@@ -38,7 +38,7 @@ def total(
     initial: Any = None,
 ) -> Any:
     """`Σ` along axes."""
-    x = t.plainly(t.whole(_among(t, x, where, 0)))
+    x = t.plainly(t.whole(_mask_entries(t, x, where, 0)))
     dims = t.dims(x)
     gone = axes_of(t, axis, len(dims))
     kept = [k for k in range(len(dims)) if k not in gone]
@@ -57,20 +57,20 @@ def total(
     return made if initial is None else t.computed("+", made, initial)
 
 
-def _among(t: Any, x: Any, where: Any, other: Any) -> Any:
-    """The entries where a condition holds, another number elsewhere."""
+def _mask_entries(t: Any, x: Any, where: Any, other: Any) -> Any:
+    """Return the entries where a condition holds, and another number elsewhere."""
     return x if where is None or where is True else t.chosen(where, x, other)
 
 
 def total_of(t: Any, x: Any, start: Any = 0) -> Any:
-    """Python's `sum`, along the first axis."""
+    """Return Python's `sum(x, start)`, along the first axis."""
     x = t.listed_from(x)
     made = t.added_up(list(x)) if isinstance(x, tuple | list) else total(t, x, axis=0)
     return made if start == 0 else t.computed("+", start, made)
 
 
 def count(t: Any, x: Any, axis: Any) -> Any:
-    """How many entries there are along axes, as a number."""
+    """Return the number of entries along axes, as a number to compute with."""
     dims = t.dims(t.whole(x))
     made: Any = 1
     for k in axes_of(t, axis, len(dims)):
@@ -90,15 +90,16 @@ def halved(
     combine: Callable[[Any, Any], Any],
     of_none: Any = None,
 ) -> Any:
-    """x with axes reduced by an operation on two entries, half of them at a time; of no entries, a value that is given."""
+    """Return x with axes reduced by a binary operation, half of the entries at a time; for no entries, `of_none`."""
     x = t.whole(x)
     gone = axes_of(t, axis, len(t.dims(x)))
     for k in gone:
-        x = _folded(t, x, k, combine, of_none)
+        x = _fold_axis(t, x, k, combine, of_none)
     return x if keepdims or not gone else build(t, "squeeze", x, gone)
 
 
-def _folded(t: Any, x: Any, axis: int, combine: Callable[[Any, Any], Any], of_none: Any) -> Any:
+def _fold_axis(t: Any, x: Any, axis: int, combine: Callable[[Any, Any], Any], of_none: Any) -> Any:
+    """Reduce one axis by halves to size 1."""
     x = t.once(x)
     n = t.number(t.dims(x)[axis])
     if n == 0 and of_none is None:
@@ -108,12 +109,15 @@ def _folded(t: Any, x: Any, axis: int, combine: Callable[[Any, Any], Any], of_no
         return t.build(dims, lambda *_: t.whole(of_none))
     while n > 1:
         half = n // 2
-        x = t.once(_half(t, x, axis, n, half, combine), "half")
+        x = t.once(_fold_once(t, x, axis, n, half, combine), "half")
         n -= half
     return x
 
 
-def _half(t: Any, x: Any, axis: int, n: int, half: int, combine: Callable[[Any, Any], Any]) -> Any:
+def _fold_once(
+    t: Any, x: Any, axis: int, n: int, half: int, combine: Callable[[Any, Any], Any]
+) -> Any:
+    """Combine the two halves of an axis of size n entry by entry; an odd middle entry stays."""
     dims = list(t.dims(x))
     dims[axis] = Affine.of(n - half)
 
@@ -151,7 +155,7 @@ def prod(
         and (sizes := t.as_sizes(x)) is not None
     ):
         return _product_of_sizes(t, sizes)
-    x = _among(t, x, where, 1)
+    x = _mask_entries(t, x, where, 1)
     made = halved(t, x, axis, keepdims, lambda a, b: t.computed("*", a, b), of_none=1)
     return made if initial is None else t.computed("*", made, initial)
 
@@ -168,15 +172,18 @@ def _product_of_sizes(t: Any, sizes: Sequence[Affine]) -> Any:
 @form("largest")
 def largest(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The largest entry, `-inf` of none; a constant to the derivative."""
-    return _extreme(t, LARGEST, x, axis, keepdims)
+    return _extreme_along(t, LARGEST, x, axis, keepdims)
 
 
 def smallest(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The smallest entry, `inf` of none; a constant to the derivative."""
-    return _extreme(t, SMALLEST, x, axis, keepdims)
+    return _extreme_along(t, SMALLEST, x, axis, keepdims)
 
 
-def _extreme(t: Any, definitions: Sequence[Definition], x: Any, axis: Any, keepdims: bool) -> Any:
+def _extreme_along(
+    t: Any, definitions: Sequence[Definition], x: Any, axis: Any, keepdims: bool
+) -> Any:
+    """Return the largest or smallest entry along axes, by the definition for this number of axes."""
     x = t.whole(x)
     rank = len(t.dims(x))
     gone = axes_of(t, axis, rank)
@@ -196,7 +203,15 @@ def _refuse_varying(t: Any, size: Affine) -> None:
         t.number(size)
 
 
-def _reducing(extreme: Callable[..., Any], function: str, end: float) -> Callable[..., Any]:
+def _make_extreme_form(
+    extreme: Callable[..., Any], function: str, end: float
+) -> Callable[..., Any]:
+    """Return the form of `max` or `min`.
+
+    Args:
+        extreme: the reduction without gradient. function: the binary function. end: the value for masked entries.
+    """
+
     def build(
         t: Any,
         x: Any,
@@ -205,26 +220,26 @@ def _reducing(extreme: Callable[..., Any], function: str, end: float) -> Callabl
         initial: Any = None,
         where: Any = None,
     ) -> Any:
-        x = _beside_initial(t, x, axis, initial, where, end)
-        made = _shared(t, x, axis, keepdims, extreme, function)
+        x = _mask_for_extreme(t, x, axis, initial, where, end)
+        made = _extreme_with_gradient(t, x, axis, keepdims, extreme, function)
         return made if initial is None else t.mapped(function, made, initial)
 
     build.__doc__ = f"The {extreme.__name__} entry; equal entries share the derivative equally."
     return build
 
 
-form("max", "amax", method=True)(_reducing(largest, "maximum", -math.inf))
-form("min", "amin", method=True)(_reducing(smallest, "minimum", math.inf))
+form("max", "amax", method=True)(_make_extreme_form(largest, "maximum", -math.inf))
+form("min", "amin", method=True)(_make_extreme_form(smallest, "minimum", math.inf))
 
 
-def _beside_initial(t: Any, x: Any, axis: Any, initial: Any, where: Any, end: float) -> Any:
-    """The entries where a condition holds, and `end` elsewhere; without an initial value there are entries."""
+def _mask_for_extreme(t: Any, x: Any, axis: Any, initial: Any, where: Any, end: float) -> Any:
+    """Return the entries where a condition holds, and `end` elsewhere. Without an initial value, require entries."""
     if where is not None and where is not True and initial is None:
         raise t.error("this has no value where the condition never holds", "say so: `initial=0`")
     x = t.whole(x)
     if initial is None:
         require_entries(t, x, axis)
-    return _among(t, x, where, end)
+    return _mask_entries(t, x, where, end)
 
 
 def require_entries(t: Any, x: Any, axis: Any) -> None:
@@ -237,10 +252,12 @@ def require_entries(t: Any, x: Any, axis: Any) -> None:
             t.looked("the reduction", "the array", ZERO, dims[k], k)
 
 
-def _shared(
+def _extreme_with_gradient(
     t: Any, x: Any, axis: Any, keepdims: bool, extreme: Callable[..., Any], function: str
 ) -> Any:
-    """`top + Σ tangent(x, x == top)/Σ (x == top)`, top being a constant to the derivative."""
+    """Return `top + Σ tangent(x, x == top)/Σ (x == top)`, whose gradient is shared by equal entries; top is constant to the
+    derivative.
+    """
     x = t.once(t.whole(x))
     dims = [t.dims(x)[k] for k in axes_of(t, axis, len(t.dims(x)))]
     if all(n.is_constant for n in dims) and math.prod(n.constant for n in dims) in (1, 2):
@@ -258,14 +275,14 @@ def _shared(
 @form("any", method=True)
 def any_(t: Any, x: Any, axis: Any = None, keepdims: bool = False, where: Any = None) -> Any:
     """The largest of `x != 0` and 0."""
-    x = _among(t, t._compare("!=", t.whole(x), 0), where, 0)
+    x = _mask_entries(t, t._compare("!=", t.whole(x), 0), where, 0)
     return t.mapped("maximum", largest(t, x, axis, keepdims), 0)
 
 
 @form("all", method=True)
 def all_(t: Any, x: Any, axis: Any = None, keepdims: bool = False, where: Any = None) -> Any:
     """The smallest of `x != 0` and 1."""
-    x = _among(t, t._compare("!=", t.whole(x), 0), where, 1)
+    x = _mask_entries(t, t._compare("!=", t.whole(x), 0), where, 1)
     return t.mapped("minimum", smallest(t, x, axis, keepdims), 1)
 
 
@@ -282,7 +299,7 @@ def transformed(t: Any, *_: Any, **__: Any) -> Any:
 
 
 def order(t: Any, x: Any, axis: int, descending: bool = False) -> Any:
-    """The indices that sort the entries along an axis, equal ones in their order; what is no number comes last."""
+    """Return the indices that sort the entries along an axis, equal ones in their order, NaN last."""
     last = len(t.dims(x)) - 1
     rows = t.named(x if axis == last else build(t, "moveaxis", x, axis, last), "x")
     made = applied(t, DESCENDING_ORDER if descending else ORDER, rows)
@@ -291,6 +308,7 @@ def order(t: Any, x: Any, axis: int, descending: bool = False) -> Any:
 
 
 def along_one(t: Any, x: Any, axis: Any) -> tuple[Any, int]:
+    """Return x, flattened if `axis` is None, with the axis as a nonnegative number."""
     x = t.whole(x)
     if axis is None:
         x, axis = build(t, "ravel", x), 0
@@ -323,7 +341,7 @@ def searched(t: Any, *_: Any, **__: Any) -> Any:
 
 
 def prefixes(t: Any, x: Any, axis: Any, combine: Callable[[Any, Any], Any]) -> Any:
-    """What an operation that is associative makes of each prefix."""
+    """Return what an associative operation makes of each prefix, by doubling."""
     x = t.whole(x)
     if axis is None:
         x, axis = build(t, "ravel", x), 0
@@ -331,12 +349,16 @@ def prefixes(t: Any, x: Any, axis: Any, combine: Callable[[Any, Any], Any]) -> A
     x = t.once(x)
     n, reach = t.number(t.dims(x)[k]), 1
     while reach < n:
-        x = t.once(_further(t, x, k, reach, combine), "prefix")
+        x = t.once(_double_prefixes(t, x, k, reach, combine), "prefix")
         reach *= 2
     return x
 
 
-def _further(t: Any, x: Any, axis: int, reach: int, combine: Callable[[Any, Any], Any]) -> Any:
+def _double_prefixes(
+    t: Any, x: Any, axis: int, reach: int, combine: Callable[[Any, Any], Any]
+) -> Any:
+    """Combine each entry with the one `reach` positions before it."""
+
     def entry(*at: Affine) -> Any:
         i = at[axis]
         before = t.read(x, *at[:axis], i - reach, *at[axis + 1 :])

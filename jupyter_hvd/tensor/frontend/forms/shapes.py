@@ -62,7 +62,7 @@ def reshape(t: Any, x: Any, *shape: Any, order: str = "C") -> Any:
         shape = tuple(shape[0])
     if len(shape) == 1:
         shape = tuple(s) if isinstance(s := t.listed(shape[0]), list) else shape
-    if _by_columns(t, order):
+    if _is_column_order(t, order):
         return transpose(t, reshape(t, transpose(t, x), *reversed(shape)))
     wanted = [None if n == -1 and isinstance(n, int) else t.size_of(n) for n in shape]
     kept = [n for n in dims if n != ONE]
@@ -76,30 +76,32 @@ def reshape(t: Any, x: Any, *shape: Any, order: str = "C") -> Any:
 
         return t.build(wanted, moved, x)
     sizes = [t.number(n) for n in dims]
-    whole = _multiplied(sizes)
+    whole = _multiply(sizes)
     known = [-1 if n is None else t.number(n) for n in wanted]
-    rest = _multiplied([n for n in known if n >= 0])
+    rest = _multiply([n for n in known if n >= 0])
     numbers = [whole // rest if n < 0 and rest else n for n in known]
-    if min(numbers, default=0) < 0 or _multiplied(numbers) != whole:
+    if min(numbers, default=0) < 0 or _multiply(numbers) != whole:
         raise t.error(f"{whole} entries do not fit into the shape {tuple(shape)}")
-    return _regrouped(t, t.once(x), sizes, numbers)
+    return _reshape_by_sum(t, t.once(x), sizes, numbers)
 
 
-def _by_columns(t: Any, order: str) -> bool:
+def _is_column_order(t: Any, order: str) -> bool:
+    """Whether `order` is "F"; TensorError unless it is "C" or "F"."""
     if order not in ("C", "F"):
         raise t.error(f"order {order!r} depends on how NumPy stores the array", "`C` or `F`")
     return order == "F"
 
 
-def _multiplied(numbers: Sequence[int]) -> int:
+def _multiply(numbers: Sequence[int]) -> int:
+    """Return the product of integers."""
     product = 1
     for n in numbers:
         product *= n
     return product
 
 
-def _regrouped(t: Any, x: Any, sizes: Sequence[int], wanted: Sequence[int]) -> Any:
-    """`⊞ at. Σ k. [flat(k) = flat(at)]·x[k]`, which has one term; axes by which both go alike stay."""
+def _reshape_by_sum(t: Any, x: Any, sizes: Sequence[int], wanted: Sequence[int]) -> Any:
+    """Return `⊞ at. Σ k. [flat(k) = flat(at)]·x[k]`, which has one term per entry; leading axes of equal size stay."""
     same = 0
     while same < min(len(sizes), len(wanted)) and sizes[same] == wanted[same]:
         same += 1
@@ -128,7 +130,7 @@ def _regrouped(t: Any, x: Any, sizes: Sequence[int], wanted: Sequence[int]) -> A
 def ravel(t: Any, x: Any, order: str = "C") -> Any:
     """The rows one after the other, or the columns."""
     x = t.whole(x)
-    x = transpose(t, x) if _by_columns(t, order) else x
+    x = transpose(t, x) if _is_column_order(t, order) else x
     return x if len(t.dims(x)) == 1 else reshape(t, x, -1)
 
 
@@ -149,7 +151,12 @@ def spliced(
     length: Affine,
     pieces: Callable[[Affine], Sequence[tuple[Predicate, Affine]]],
 ) -> Any:
-    """Entries of x along an axis, as many as `length` says: at i that at the place of the piece whose condition holds."""
+    """Return an array whose entries along axis k are read from x piece by piece.
+
+    Args:
+        length: the size of the new axis.
+        pieces: for index i, the exclusive conditions and the index in x that each selects.
+    """
 
     def entry(*at: Affine) -> Any:
         parts = [t.conditioned(p, t.read(x, *at[:k], a, *at[k + 1 :])) for p, a in pieces(at[k])]
@@ -175,11 +182,12 @@ def roll(t: Any, x: Any, shift: Any, axis: Any = None) -> Any:
         raise t.error("`roll` takes a shift for each axis")
     for one, named in zip(shifts, axes, strict=True):
         (k,) = axes_of(t, named, len(t.dims(x)))
-        x = _rolled(t, t.once(x), t.size_of(one), k)
+        x = _roll_axis(t, t.once(x), t.size_of(one), k)
     return x
 
 
-def _rolled(t: Any, x: Any, size: Affine, k: int) -> Any:
+def _roll_axis(t: Any, x: Any, size: Affine, k: int) -> Any:
+    """Return x rolled along one axis by a size."""
     n = t.dims(x)[k]
     if t.varies(size):
 
@@ -222,14 +230,14 @@ def pad(t: Any, x: Any, width: Any, mode: str = "constant", constant_values: Any
     """`x[i - before] if 0 <= i - before < n else 0`."""
     x = t.once(t.whole(x))
     rank = len(t.dims(x))
-    widths = [[t.number(t.size_of(w)) for w in pair] for pair in _each_end(t, width, rank)]
+    widths = [[t.number(t.size_of(w)) for w in pair] for pair in _widths_by_axis(t, width, rank)]
     if any(w < 0 for pair in widths for w in pair):
         raise t.error("`pad` makes no array shorter", "take a slice: `x[1:-1]`")
     if mode == "constant":
         for k, (sizes, values) in enumerate(
-            zip(widths, _each_end(t, constant_values, rank), strict=True)
+            zip(widths, _widths_by_axis(t, constant_values, rank), strict=True)
         ):
-            x = _beside_constants(t, x, k, sizes, values)
+            x = _pad_axis_with(t, x, k, sizes, values)
         return x
     if mode not in ("edge", "wrap", "reflect", "symmetric"):
         raise t.error(
@@ -237,12 +245,12 @@ def pad(t: Any, x: Any, width: Any, mode: str = "constant", constant_values: Any
             "there are 'constant', 'edge', 'wrap', 'reflect' and 'symmetric'",
         )
     for k, (before, after) in enumerate(widths):
-        x = _continued(t, x, k, before, after, mode)
+        x = _pad_axis(t, x, k, before, after, mode)
     return x
 
 
-def _each_end(t: Any, value: Any, rank: int) -> list[list[Any]]:
-    """What is said once, for both ends, or for both ends of each axis, as the last."""
+def _widths_by_axis(t: Any, value: Any, rank: int) -> list[list[Any]]:
+    """Return a width for both ends of each axis, from one for all, one for both ends, or one for each."""
 
     def parts(one: Any) -> Any:
         one = t.listed(t._structure(one))
@@ -260,8 +268,12 @@ def _each_end(t: Any, value: Any, rank: int) -> list[list[Any]]:
     return rows
 
 
-def _beside_constants(t: Any, x: Any, k: int, sizes: Sequence[int], values: Sequence[Any]) -> Any:
-    """An array with one number so many times before its entries along an axis, and one behind them."""
+def _pad_axis_with(t: Any, x: Any, k: int, sizes: Sequence[int], values: Sequence[Any]) -> Any:
+    """Return an array with constants before and after its entries along an axis.
+
+    Args:
+        sizes: how many before and after. values: which number before and after.
+    """
     before, after = sizes
     n = t.dims(x)[k]
     if values == [0, 0]:
@@ -276,7 +288,8 @@ def _beside_constants(t: Any, x: Any, k: int, sizes: Sequence[int], values: Sequ
     return concatenate(t, [first, x, last], k) if any(sizes) else x
 
 
-def _continued(t: Any, x: Any, k: int, before: int, after: int, mode: str) -> Any:
+def _pad_axis(t: Any, x: Any, k: int, before: int, after: int, mode: str) -> Any:
+    """Return an array continued beyond both ends of an axis as NumPy's `mode` says: edge, reflect, symmetric, wrap."""
     if not before and not after:
         return x
     x = t.once(x)
@@ -356,14 +369,15 @@ def block(t: Any, arrays: Any) -> Any:
             return t.whole(part), 0
         parts = [joined(x) for x in part]
         depth = parts[0][1] + 1
-        each = [_at_least(t, x, depth) for x, _ in parts]
+        each = [_prepend_axes(t, x, depth) for x, _ in parts]
         return concatenate(t, each, -depth), depth
 
     made, depth = joined(arrays)
-    return _at_least(t, made, depth)
+    return _prepend_axes(t, made, depth)
 
 
-def _at_least(t: Any, x: Any, rank: int) -> Any:
+def _prepend_axes(t: Any, x: Any, rank: int) -> Any:
+    """Return x with axes of size 1 in front, up to a rank."""
     while len(t.dims(x)) < rank:
         x = build(t, "expand_dims", x, 0)
     return x
@@ -427,7 +441,7 @@ def astype(t: Any, x: Any, dtype: Any = None) -> Any:
 
 
 def stacked(t: Any, x: Any) -> Any:
-    """An array as it is; of a list of arrays, or of such lists, one array."""
+    """Return a list of arrays, or of such lists, as one array; an array unchanged."""
     x = t._structure(x)
     if isinstance(x, tuple | list):
         return stack(t, [stacked(t, part) for part in x])

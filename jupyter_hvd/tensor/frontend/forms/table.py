@@ -38,7 +38,7 @@ class Form:
         return inspect.signature(self.build)
 
     def call(self, t: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """What it gives for a program's arguments.
+        """Return what the form makes of a program's arguments.
 
         Raises:
             TensorError: it does not take these, or is asked for integers.
@@ -78,7 +78,7 @@ class Form:
     def _by_names(
         self, t: Any, arguments: Sequence[Any], named: Mapping[str, Any]
     ) -> tuple[Sequence[Any], dict[str, Any]]:
-        """The arguments behind the first by NumPy's names, whose order has an array to write to among them."""
+        """Return the arguments after the first by NumPy's names, whose order includes an `out` array."""
         _, *names = inspect.signature(getattr(np, self.name)).parameters
         by_name = {**dict(zip(names, arguments[1:], strict=False)), **named}
         if len(arguments) > len(names) + 1 or by_name.get("out") is not None:
@@ -186,18 +186,18 @@ class Method:
 
 
 def build(t: Any, name: str, *arguments: Any, **named: Any) -> Any:
-    """What the form of that name gives."""
+    """Return what the form of this name makes of the arguments."""
     return FORMS[name].build(t, *arguments, **named)
 
 
 def applied(t: Any, definition: Definition, *operands: Any) -> Any:
-    """The array that a function of whole arrays makes of these."""
+    """Return the array that an array-level function makes of these operands."""
     made = Apply(definition, tuple(x.term for x in operands))
     return t.named(Value(t, made), definition.name)
 
 
 def attribute_of(t: Any, array: Any, name: str) -> Any:
-    """`x.T`; a method of arrays bound to this one.
+    """Return an attribute of an array, `x.T`, or a method bound to it.
 
     Raises:
         TensorError: arrays have none of that name here.
@@ -220,18 +220,18 @@ def form_named(name: str) -> Form:
 
 
 def function_name(function: Any) -> str:
-    """What a function calls itself."""
+    """Return the `__name__` of a function."""
     return str(getattr(function, "__name__", function))
 
 
 def function_module(function: Any) -> str:
-    """The package that a function is from."""
+    """Return the top-level package that a function is from."""
     module = getattr(function, "__module__", None) or type(function).__module__
     return str(module).split(".")[0]
 
 
 def form_of(function: Any) -> Form | None:
-    """The form that a function of NumPy or JAX is."""
+    """Return the form for a function of NumPy, SciPy or JAX; None if there is none."""
     name, module = function_name(function), function_module(function)
     owner = getattr(function, "__self__", None)
     if owner is not None and name in OF_TWO and function_module(owner) in MODULES:
@@ -282,8 +282,8 @@ def _is_of_the_normal_distribution(function: Any) -> bool:
     return module.endswith("stats.norm") or (module.startswith("scipy.stats") and owner == "norm")
 
 
-def _outer(function: Any) -> Form:
-    """`np.subtract.outer`: every entry of one array with every entry of the other."""
+def _make_outer(function: Any) -> Form:
+    """Return the form of `np.subtract.outer`: every entry of one array with every entry of the other."""
 
     def build(t: Any, a: Any, b: Any) -> Any:
         a, b = t.whole(a), t.whole(b)
@@ -292,8 +292,8 @@ def _outer(function: Any) -> Form:
     return Form(f"{function_name(function)}.outer", build)
 
 
-def _accumulated(function: Any) -> Form | None:
-    """`np.maximum.accumulate`: of every prefix along an axis."""
+def _make_accumulate(function: Any) -> Form | None:
+    """Return the form of `np.maximum.accumulate`, of every prefix along an axis; None if the function is not associative."""
 
     def build(t: Any, x: Any, axis: Any = 0) -> Any:
         return t.prefixes(x, axis, lambda a, b: t.applied(function, a, b))
@@ -303,8 +303,8 @@ def _accumulated(function: Any) -> Form | None:
     return Form(f"{name}.accumulate", build) if known else None
 
 
-def _reduced(function: Any) -> Form | None:
-    """`np.maximum.reduce`: along the first axis, if no other is named."""
+def _make_reduce(function: Any) -> Form | None:
+    """Return the form of `np.maximum.reduce`, along the first axis by default; None if there is none."""
     name = function_name(function)
 
     def build(t: Any, array: Any, axis: Any = 0, **named: Any) -> Any:
@@ -327,7 +327,7 @@ REDUCTIONS = {
     "logical_and": "all",
     "logical_or": "any",
 }
-OF_TWO = {"outer": _outer, "accumulate": _accumulated, "reduce": _reduced}
+OF_TWO = {"outer": _make_outer, "accumulate": _make_accumulate, "reduce": _make_reduce}
 ALIASES = {
     "amax": "max",
     "amin": "min",

@@ -24,45 +24,47 @@ class Memory:
         self._checked = True
 
     def so_far(self) -> tuple[dict[str, int], dict[str, Shares]]:
-        """What is known, to go back to."""
+        """Return the present state, for `back_to`."""
         return dict(self.changes), dict(self._shares)
 
     def back_to(self, before: tuple[dict[str, int], dict[str, Shares]]) -> None:
-        """As it was."""
+        """Restore a state that `so_far` returned."""
         self.changes, self._shares = before
 
     def name(self, variable: str, shares: Shares) -> None:
-        """A variable is an array that shares entries, or has those of its own."""
+        """Record which arrays a variable shares entries with."""
         self._shares[variable] = shares
 
     def of_variable(self, name: str) -> Shares:
-        """What a variable's array shares: where nothing is known, it is an array of its own."""
+        """Return what a variable's array shares entries with; if nothing is recorded, only itself."""
         return self._shares.get(name, frozenset({(name, 0)}))
 
     def of(self, value: object) -> Shares:
-        """The arrays, as they were at some change, that a value shares entries with. Numbers are copied."""
+        """Return the arrays that a value shares entries with, each with the number of its last change then; () for numbers,
+        which are copied.
+        """
         if not isinstance(value, Value) or value.type == REAL:
             return frozenset()
         name = value.data.name if value.data is not None else value.variable
         return self.of_variable(name) if name else value.nature.shares
 
     def now(self, value: object) -> Shares:
-        """As `of`, as these arrays are now."""
+        """Return the arrays that a value shares entries with, each with the number of its last change now."""
         return frozenset((array, self.changes.get(array, 0)) for array in arrays(self.of(value)))
 
     def outdated(self, value: Value) -> str | None:
-        """An array that a value shares entries with, and that has been changed since."""
+        """Return an array that a value shares entries with and that has been changed since; None if there is none."""
         if not self._checked:
             return None
         return next((a for a, at in self.of(value) if self.changes.get(a, 0) != at), None)
 
     def change(self, value: object) -> Shares:
-        """An array is changed in place: what it shares from then on."""
+        """Record that an array is changed in place, and return what it shares from now on."""
         self.changes.update(dict.fromkeys(arrays(self.of(value)), next(self._numbers)))
         return self.now(value)
 
     def change_parts(self, container: object) -> None:
-        """A dictionary or list gets another part; whoever reads it by another name is to know."""
+        """Record that a dictionary or list gets another part, so that reads under other names can be refused."""
         self._containers[id(container)] = container  # kept, for its number to stay its own
         self.changes[f"parts {id(container)}"] = next(self._numbers)
 
@@ -71,8 +73,10 @@ class Memory:
         return self._checked and f"parts {id(container)}" in self.changes
 
     @contextmanager
-    def branches(self) -> Iterator[Branches]:
-        """Ways of which a program goes one; afterwards what any has changed is changed."""
+    def list_branches(self) -> Iterator[Branches]:
+        """Trace several branches of which a program takes one; afterwards, everything that any branch changed counts as
+        changed.
+        """
         made = Branches(self)
         yield made
         different = {a for one in made.ends for a in one if one[a] != made.start.get(a)}
@@ -80,7 +84,7 @@ class Memory:
 
     @contextmanager
     def as_it_was(self) -> Iterator[None]:
-        """Values of several ways are read, each as it is at the way's end."""
+        """Allow reads of values of several branches, each as it is at the end of its branch."""
         self._checked, before = False, self._checked
         try:
             yield
@@ -89,7 +93,7 @@ class Memory:
 
 
 class Branches:
-    """The ways that a program may go, and the changes at the end of each."""
+    """The branches that a program may take, and the changes at the end of each."""
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
@@ -98,7 +102,7 @@ class Branches:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """One way, which knows nothing of the others."""
+        """Trace one branch, from the state before all of them."""
         self.memory.changes = dict(self.start)
         yield
         self.ends.append(self.memory.changes)
@@ -106,5 +110,5 @@ class Branches:
 
 
 def arrays(shares: Iterable[tuple[str, int]]) -> frozenset[str]:
-    """The arrays, whatever their state."""
+    """Return the names of the arrays, without the numbers of their changes."""
     return frozenset(array for array, _ in shares)

@@ -49,7 +49,7 @@ class Arithmetic(Loops):
         if numbers_of(value) != "int":
             return made
         return made.of_nature(
-            Nature(numbers="int", within=_moved("-", range_of(0), range_of(value)))
+            Nature(numbers="int", within=_range_of_result("-", range_of(0), range_of(value)))
         )
 
     def negative(self, value: Any) -> Value:
@@ -69,12 +69,12 @@ class Arithmetic(Loops):
         plain = int | float | Fraction
         if isinstance(left, plain) and isinstance(right, plain):
             if op not in _PYTHON:
-                raise self._unknown(op)
+                raise self._unknown_operator(op)
             return _PYTHON[op](left, right)
         if op in ("&", "|", "^", "<<", ">>"):
-            return self._logical(k, op, left, right)
+            return self._bit_operation(k, op, left, right)
         if op in "+*" and (lists_of(left) or lists_of(right)):
-            left, right = (self._as_list(x) for x in (left, right))
+            left, right = (self._list_as_numbers(x) for x in (left, right))
         if op == "+" and is_index_array(right):
             left, right = right, left
         offset = affine_of(right)
@@ -107,12 +107,16 @@ class Arithmetic(Loops):
         )
         if whole and all(numbers):
             kept = "bool" if numbers == ("bool", "bool") else "int"
-            within = _moved(op, range_of(left), range_of(right)) if kept == "int" else None
+            within = (
+                _range_of_result(op, range_of(left), range_of(right)) if kept == "int" else None
+            )
             made.of_nature(replace(made.nature, numbers=kept, within=within))
         return made
 
-    def _logical(self, k: int, op: str, left: Any, right: Any) -> Any:
-        """`left & right` and the like of conditions; of integers the bits that are a quotient or a remainder, `k & 1`."""
+    def _bit_operation(self, k: int, op: str, left: Any, right: Any) -> Any:
+        """Return `left & right` and the like for conditions; for integers, those bit operations that are quotients or
+        remainders, `k & 1`.
+        """
         if "int" in (numbers_of(left), numbers_of(right)):
             whole = isinstance(right, int) and right >= 0
             if op in ("<<", ">>") and whole:
@@ -124,16 +128,16 @@ class Arithmetic(Loops):
             return self.compare(k, ("!=",), left, right)
         if op in ("&", "|"):
             return self.both(k, left, right) if op == "&" else self.either(k, left, right)
-        raise self._unknown(op)
+        raise self._unknown_operator(op)
 
-    def _as_list(self, value: Any) -> Any:
-        """A list of integers that is an argument as one of numbers."""
+    def _list_as_numbers(self, value: Any) -> Any:
+        """Return an argument that is a list of integers as a list of numbers; other values unchanged."""
         if not is_index_array(value):
             return value
         return self.whole(value).of_nature(Nature(lists_of(value), "int"))
 
     def computed(self, op: str, left: Any, right: Any) -> Value:
-        """An operation on numbers, or entry by entry on arrays of them."""
+        """Return an operation on numbers, entry by entry on arrays."""
         bracketed = op == "*" and (isinstance(left, Condition) or isinstance(right, Condition))
         if not bracketed and (self.is_array(left) or self.is_array(right)):
             return self.spread((left, right), lambda a, b: self.computed(op, a, b))
@@ -146,19 +150,21 @@ class Arithmetic(Loops):
             case "//" | "%":
                 return Value(self, Call(find_function(_DIVISIONS[op]), (a, b)))
             case "-":
-                return Value(self, Add(a, _negative(b)))
+                return Value(self, Add(a, _negate(b)))
             case "/":
                 return Value(self, self._quotient(a, b))
             case "**":
                 return self._power(a, b)
             case "&" | "|" | "^":  # of entries of arrays of conditions
                 truths = (as_truth(Value(self, e)) for e in (a, b))
-                return cast("Value", self._logical(self.here, op, *truths))
-        raise self._unknown(op)
+                return cast("Value", self._bit_operation(self.here, op, *truths))
+        raise self._unknown_operator(op)
 
     def chain(self, first: Any, *rest: Any) -> Any:
-        """`a + b - c + …` or `a * b * …` of many operands: `rest` has the place and sign of each
-        operation and its right operand, in turn. The tree is as shallow as can be.
+        """Return `a + b - c + …` or `a * b * …` as a balanced tree, because Python cannot recurse deeply.
+
+        Args:
+            rest: alternately the source location and operator of each operation, and its right operand.
         """
         steps, operands = rest[::2], (first, *rest[1::2])
         signed = [first]
@@ -176,7 +182,8 @@ class Arithmetic(Loops):
 
         return combined(0, len(signed))
 
-    def _unknown(self, op: str) -> TensorError:
+    def _unknown_operator(self, op: str) -> TensorError:
+        """Return the error for an operator that the language does not have."""
         return self.error(f"`{op}` is not in the tensor language", "use +, -, *, / and **")
 
     def _product(self, left: Any, right: Any) -> Value:
@@ -190,6 +197,7 @@ class Arithmetic(Loops):
         return Value(self, self.times(self.scalar(left, "`*`"), self.scalar(right, "`*`")))
 
     def _quotient(self, a: Term, b: Term) -> Term:
+        """Return `a / b` as a product, with the inverse of a constant, or the primitive `recip`."""
         if isinstance(b, Const) and isinstance(b.value, int | Fraction):
             if b.value == 0:
                 raise self.error("this divides by zero")
@@ -220,8 +228,10 @@ class Arithmetic(Loops):
         return self.primitive("pow", a, b)
 
     def primitive(self, name: str, *arguments: Term) -> Value:
-        """An elementary function of scalars. Under a user's conditions on data it is that of a number in its domain where these
-        do not hold: there its derivative, which may be infinite, would be multiplied by zero.
+        """Return an elementary function of scalars.
+
+        Under conditions on data, arguments outside the function's domain are replaced by a number in it. Otherwise the infinite
+        derivative there would be multiplied by zero.
         """
         known = find_elementary(name) if self.holding else None
         domain = known.domain if known is not None else ()
@@ -232,6 +242,7 @@ class Arithmetic(Loops):
         return Value(self, Call(find_function(name), tuple(given)))
 
     def _within_domain(self, argument: Term, interval: Interval) -> Term:
+        """Replace an argument by a number in the domain wherever the conditions on data around do not hold."""
         if isinstance(argument, Const):
             return argument
         low, high = interval
@@ -242,7 +253,9 @@ class Arithmetic(Loops):
         return value.term
 
     def _integer_arithmetic(self, op: str, left: Any, right: Any) -> Any:
-        """Arithmetic of integers that is one again, or a number where both are affine; None for anything else."""
+        """Return the result of arithmetic on integers if it is an integer again, or a number if both operands are affine; else
+        None.
+        """
         if op == "+" and sought_of(right) is not None:
             left, right = right, left
         a, b, sought = affine_of(left), affine_of(right), sought_of(left)
@@ -291,8 +304,8 @@ class Arithmetic(Loops):
         )
 
 
-def _moved(op: str, left: Range | None, right: Range | None) -> Range | None:
-    """Between which sizes a sum, a difference, a multiple or a remainder lies."""
+def _range_of_result(op: str, left: Range | None, right: Range | None) -> Range | None:
+    """Return between which sizes a sum, a difference, a multiple or a remainder lies; None if unknown."""
     if right is None or (left is None and op != "%"):
         return None
     (low, below), (first, end) = left or right, right
@@ -318,7 +331,8 @@ def is_even(x: Any) -> bool:
     return isinstance(x, int | float | Fraction) and x % 2 == 0
 
 
-def _negative(e: Term) -> Term:
+def _negate(e: Term) -> Term:
+    """Return the negative of a term."""
     if isinstance(e, Const) and not isinstance(e.value, Affine):
         return Const(-e.value)
     return Mul(Const(-1), e)

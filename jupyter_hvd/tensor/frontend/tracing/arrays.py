@@ -70,17 +70,17 @@ class Wholes(Packing):
     entry_of_data: Callable[[Data, Affine], Any]
 
     def whole(self, value: Any) -> Value:
-        """A value of any kind as an array or a scalar; conditions count 1 where they hold."""
+        """Return a value of any kind as an array or a scalar; a condition as 1 where it holds, else 0."""
         if isinstance(value, Value):
             return value if value.data is None else self.as_numbers(value.data)
         return Value(self, *self.pack(value))
 
     def truth_of(self, p: Predicate) -> Value:
-        """1 where a predicate holds."""
+        """Return 1 where a predicate holds, else 0."""
         return Value(self, guarded(p, Const(1)))
 
     def predicate_of(self, value: Value) -> Predicate | None:
-        """The predicate that a value is 1 for, where it says so."""
+        """Return the predicate for which a value is 1; None if it is not known to be of that form."""
         p, e = strip_guards(value.term)
         root, places = strip_entries(e)
         if isinstance(root, Var) and root.name in self.truths:
@@ -93,7 +93,7 @@ class Wholes(Packing):
 
     def dims(self, value: Value) -> tuple[Affine, ...]:
         """The sizes of an array's axes, none of a scalar; TensorError for an array of tuples."""
-        if isinstance(_innermost(value), Product):
+        if isinstance(_element_type(value), Product):
             raise self.error(f"{kind(value)} is not an array of numbers", "take its parts first")
         return dimensions(value.type)
 
@@ -104,7 +104,7 @@ class Wholes(Packing):
     # Sizes
 
     def meet(self, left: Affine, right: Affine) -> Affine:
-        """The size of two axes side by side, of which one may be 1."""
+        """Return the common size of two axes under broadcasting: one of them may be 1."""
         if left == right or right == Affine.of(1):
             return left
         if left == Affine.of(1):
@@ -114,7 +114,7 @@ class Wholes(Packing):
         raise SizesMet(left, right, False, self.place)
 
     def same(self, left: Affine, right: Affine) -> Affine:
-        """The size of two axes that must be equal."""
+        """Return the common size of two axes that must be equal."""
         if left == right:
             return left
         if self._varies(left - right):  # no sizes of arguments make them equal
@@ -133,7 +133,7 @@ class Wholes(Packing):
         return not size.names.isdisjoint(i for i, _ in self.binders)
 
     def number(self, size: Affine) -> int:
-        """A size as a number, which only the arguments tell."""
+        """Return a size as an integer. If it is not known yet, `SizesMet` starts tracing again at a call's sizes."""
         if size.is_constant:
             return size.constant
         if self._varies(size):
@@ -143,8 +143,8 @@ class Wholes(Packing):
     # Entries
 
     def from_start(self, place: Any, size: Affine) -> Affine:
-        """An index as Python takes it: `x[-1]`, and `x[-k]` unless the argument k is 0, are counted from the end; `x[-i]` where
-        i is not 0 here.
+        """Return an index as an offset from the start: `x[-1]` and `x[-k]` count from the end, unless the argument k is 0;
+        `x[-i]` where i is not 0 here.
         """
         a = self.affine(place, "an index")
         if counts_from_the_end(a) and a.names & {i for i, _ in self.binders}:
@@ -157,7 +157,7 @@ class Wholes(Packing):
         return size + a.constant if isinstance(place, int) and a.constant < 0 else a
 
     def entry_within(self, array: Value, a: Affine) -> Any:
-        """`array[a]`, an entry of the array itself and not a copy of one."""
+        """Return `array[a]` as a part that shares the array's entries, not a copy."""
         if array.data is not None:
             return self.entry_of_data(array.data, a)
         lists, numbers = max(0, array.nature.lists - 1), array.nature.numbers
@@ -165,7 +165,7 @@ class Wholes(Packing):
         return Value(self, At(array.term, a), array.layout).of_nature(nature)
 
     def read(self, value: Value, *places: Affine) -> Value:
-        """An entry: what is at these indices, which are in range."""
+        """Return the entry at these indices, which are in range."""
         term = value.term
         for a in places:
             if isinstance(term, Gen):
@@ -180,17 +180,17 @@ class Wholes(Packing):
         return Value(self, term)
 
     def once(self, value: Value, name: str = "t") -> Value:
-        """A value that may be read at many places: one that costs something gets a name."""
+        """Return a value that may be read several times: one that costs operations gets a name."""
         if value.data is not None or is_free(value.term):
             return value
         return cast("Value", self._bind(name, value))
 
     def named(self, value: Value, name: str) -> Value:
-        """A value that is a variable."""
+        """Return a value as a variable."""
         return cast("Value", self._bind(name, value))
 
     def plainly(self, value: Value, name: str = "t") -> Value:
-        """A value whose entries can be read where they are wanted, each once."""
+        """Return a value whose entries can be read one by one where they are needed, each once."""
         term = value.term
         while isinstance(term, Gen):
             term = term.body
@@ -199,44 +199,46 @@ class Wholes(Packing):
         return value
 
     def build(self, dims: Sequence[Affine], entry: Entry, *of: Value) -> Value:
-        """`⊞ i:dims[0], …. entry(i, …)`; `of` are the operands, whose indices' names are not
-        taken.
-        """
-        binders = self._fresh(dims, of)
-        return Value(self, self._within(binders, entry, 0, Gen))
+        """Return the array `⊞ i:dims[0], …. entry(i, …)`. The operands `of` keep their index names."""
+        binders = self._fresh_binders(dims, of)
+        return Value(self, self._build_nested(binders, entry, 0, Gen))
 
     def total(self, dims: Sequence[Affine], entry: Entry, *of: Value) -> Value:
-        """`Σ i:dims[0], …. entry(i, …)`."""
-        binders = self._fresh(dims, of)
+        """Return the sum `Σ i:dims[0], …. entry(i, …)`. The operands `of` keep their index names."""
+        binders = self._fresh_binders(dims, of)
         if not binders:
             return entry()
-        with self._inside(binders) as (scope, at):
+        with self._open_scopes(binders) as (scope, at):
             value = entry(*at)
             term = lets(scope, value.term)
         return Value(self, sums(tuple(binders), term))
 
-    def _within(
+    def _build_nested(
         self, binders: list[Binder], entry: Entry, k: int, maker: Callable[..., Term]
     ) -> Term:
+        """Return the term of nested binders of one kind around an entry."""
         if not binders:
             return entry().term
-        with self._inside(binders) as (scope, at):
+        with self._open_scopes(binders) as (scope, at):
             term = lets(scope, entry(*at).term)
         for index, size in reversed(binders):
             term = maker(index, size, term)
         return term
 
-    def _inside(self, binders: Sequence[Binder]) -> _Nested:
+    def _open_scopes(self, binders: Sequence[Binder]) -> _Nested:
+        """Return the context in which several binders are open."""
         return _Nested(self, binders)
 
-    def _fresh(self, dims: Sequence[Affine], of: Sequence[Value]) -> list[Binder]:
+    def _fresh_binders(self, dims: Sequence[Affine], of: Sequence[Value]) -> list[Binder]:
+        """Return a binder with an unused name for each size."""
         taken = {*self.reserved, *(i for i, _ in self.binders)}
         for value in of:
             taken |= inner_indices(value.term)
-        names = (x for x in self._letters() if x not in taken)
+        names = (x for x in self._index_names() if x not in taken)
         return [Binder(next(names), size) for size in dims]
 
-    def _letters(self) -> Iterator[str]:
+    def _index_names(self) -> Iterator[str]:
+        """Yield names for indices: letters, then letters with numbers."""
         yield from LETTERS
         k = 1
         while True:
@@ -246,7 +248,7 @@ class Wholes(Packing):
     # Entry by entry
 
     def spread(self, values: Sequence[Any], entry: Callable[..., Value]) -> Value:
-        """`entry` of values that are broadcast against each other."""
+        """Return `entry` of values that are broadcast against each other."""
         wholes = [self.whole(value) for value in values]
         dims = self.broadcast_dims([self.dims(value) for value in wholes])
         if not dims:
@@ -259,7 +261,7 @@ class Wholes(Packing):
         return self.build(dims, at, *operands)
 
     def broadcast_dims(self, each: Sequence[tuple[Affine, ...]]) -> tuple[Affine, ...]:
-        """The sizes of all these side by side, aligned at the last axis as NumPy does."""
+        """Return the common sizes of several arrays under NumPy's broadcasting."""
         rank = max((len(dims) for dims in each), default=0)
         result = [Affine.of(1)] * rank
         for dims in each:
@@ -268,14 +270,15 @@ class Wholes(Packing):
         return tuple(result)
 
     def _operand(self, value: Value, dims: tuple[Affine, ...]) -> Value:
+        """Return an operand of a broadcast: its entries are read several times if its sizes differ from the result's."""
         return self.plainly(value) if self.dims(value) == dims else self.once(value)
 
     def _aligned(self, value: Value, places: Sequence[Affine]) -> Value:
-        """The entry of an operand that is broadcast to these places."""
+        """Return an operand's entry for a position in the broadcast result."""
         return self.read(value, *broadcast_places(self.dims(value), places))
 
     def product(self, left: Value, right: Value) -> Value:
-        """`[p]·a · [q]·b` is `[p∧q]·a·b`, so that a sum of it has only the terms that count."""
+        """Return `[p]·a · [q]·b` as `[p∧q]·a·b`, so that a sum of it has only the terms that count."""
         (p, a), (q, b) = strip_guards(left.term), strip_guards(right.term)
         both = conj(p, q)
         if a is Const(1):
@@ -293,7 +296,7 @@ class Wholes(Packing):
         axis: int = 0,
         clips: bool = False,
     ) -> None:
-        """A read that must be in range, though its entry may be put in place of it."""
+        """Record a read that must be in range, even if its entry is replaced in the program."""
         self.accesses.append(
             Access(
                 text,
@@ -309,31 +312,31 @@ class Wholes(Packing):
         )
 
     def plus_of(self, left: Value, right: Value) -> Value:
-        """`left + right` of scalars, without a zero."""
+        """Return `left + right` of scalars, without adding a zero."""
         if left.term is Const(0):
             return right
         return left if right.term is Const(0) else Value(self, Add(left.term, right.term))
 
     def ranging(self, value: Value, low: Affine, below: Affine) -> Value:
-        """Integers, of which it is known where they lie."""
+        """Mark a value as integers from `low` up to below `below`."""
         return value.of_nature(replace(value.nature, numbers="int", within=(low, below)))
 
     def index(self, a: Affine) -> Index:
-        """An index expression as what a program computes with."""
+        """Return an affine expression as a stand-in that programs compute with."""
         return Index(self, a)
 
     def conditioned(self, p: Predicate, value: Value) -> Value:
-        """`[p]·value`."""
+        """Return `[p]·value`."""
         return Value(self, guarded(p, value.term))
 
     def under(self, p: Predicate, make: Callable[[], Value]) -> Value:
-        """`[p]·make()`, with what it gives names to."""
+        """Return `[p]·make()`, where names that `make` introduces are bound under p."""
         with self.scope(condition=p) as scope:
             made = make()
         return Value(self, guarded(p, lets(scope.bindings, made.term)))
 
     def condition_array(self, dims: Sequence[Affine], p: Callable[..., Predicate]) -> Value:
-        """`⊞ i:dims[0], …. [p(i, …)]`."""
+        """Return the array `⊞ i:dims[0], …. [p(i, …)]`."""
         return self.build(dims, lambda *at: self.truth_of(p(*at)))
 
 
@@ -356,7 +359,7 @@ class _Nested:
 
 
 def integers_written(value: Any) -> list[Any] | None:
-    """The entries of a list that is written out, of integers or of tuples with integers: `[0, 2]`, `[(i - 1, j), (i, j - 1)]`."""
+    """Return the entries of a literal list of integers, or of tuples with integers; None for other values."""
     written = value.written if isinstance(value, Value) and lists_of(value) else None
     return written if written and all(map(_holds_integer, written)) else None
 
@@ -373,7 +376,7 @@ Range = tuple[Affine, Affine]
 
 
 def range_of(value: Any) -> Range | None:
-    """Between which sizes the whole numbers lie that a value is, where that is known."""
+    """Return between which sizes a value's integers lie; None if unknown."""
     if isinstance(value, Index):
         if value.sought is not None:
             return value.sought.within
@@ -384,7 +387,7 @@ def range_of(value: Any) -> Range | None:
 
 
 def joined_ranges(ranges: Sequence[Range | None]) -> Range | None:
-    """A range that holds all of these, if one of their ends is the outermost whatever the sizes are."""
+    """Return a range that contains all of these, if one of their ends is outermost for all sizes; else None."""
     made = ranges[0] if ranges else None
     for range_ in ranges[1:]:
         if made is None or range_ is None:
@@ -400,7 +403,7 @@ def joined_ranges(ranges: Sequence[Range | None]) -> Range | None:
 
 
 def beyond(range_: Range | None, index: str, size: Affine) -> Range | None:
-    """A range that depends on an index, for all values of it."""
+    """Return a range that holds for all values of an index, from one that depends on it; None if unknown."""
     if range_ is None or all(index not in a.names for a in range_):
         return range_
     low, below = range_
@@ -412,13 +415,13 @@ def beyond(range_: Range | None, index: str, size: Affine) -> Range | None:
 
 
 def at_most(a: Affine, b: Affine) -> bool:
-    """Whether a ≤ b whatever the sizes and indices are, none of which is negative."""
+    """Whether a ≤ b for all sizes and indices, none of which is negative."""
     rest = b - a
     return rest.constant >= 0 and all(c > 0 for _, c in rest.terms)
 
 
 def nature_of(values: Sequence[Any]) -> Nature:
-    """What is known of whole numbers or conditions that come from all of these."""
+    """Return what NumPy knows of numbers that come from all of these values."""
     types = set(map(numbers_of, values))
     numbers = types.pop() if len(types) == 1 else ""
     within = joined_ranges([range_of(value) for value in values]) if numbers == "int" else None
@@ -440,19 +443,21 @@ def is_free(e: Term) -> bool:
 
 @lru_cache(maxsize=65536)
 def inner_indices(e: Term) -> frozenset[str]:
-    """The indices that a term binds, but for those of the array that it is."""
+    """Return the indices that a term binds below its outermost arrays."""
     while isinstance(e, Gen):
         e = e.body
-    return _bound(e) | e.names
+    return _bound_indices(e) | e.names
 
 
 @lru_cache(maxsize=65536)
-def _bound(e: Term) -> frozenset[str]:
+def _bound_indices(e: Term) -> frozenset[str]:
+    """Return all indices that a term binds."""
     own = frozenset((e.index,)) if isinstance(e, Gen | Sum | Iterate) else frozenset[str]()
-    return own.union(*(_bound(child) for child in e.children))
+    return own.union(*(_bound_indices(child) for child in e.children))
 
 
-def _innermost(value: Value) -> Any:
+def _element_type(value: Value) -> Any:
+    """Return the type of an array's elements."""
     type_ = value.type
     while isinstance(type_, Array):
         type_ = type_.element
@@ -460,11 +465,11 @@ def _innermost(value: Value) -> Any:
 
 
 def entry_aligned(array: Any, places: Sequence[Affine]) -> Any:
-    """The entry of an array of integers that is broadcast to these places."""
+    """Return the entry of an array of integers for a position in the broadcast result."""
     return array.entry(broadcast_places(array.dims, places))
 
 
 def broadcast_places(dims: Sequence[Affine], places: Sequence[Affine]) -> list[Affine]:
-    """The place in an operand of these sizes, of one that NumPy broadcasts."""
+    """Return the position in an operand of these sizes for a position in the broadcast result."""
     here = places[len(places) - len(dims) :]
     return [Affine.of(0) if n == Affine.of(1) else a for n, a in zip(dims, here, strict=True)]

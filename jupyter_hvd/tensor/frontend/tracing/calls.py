@@ -121,9 +121,9 @@ class Tracer(Selections):
         if hasattr(getattr(function, "__self__", None), "__tensor_inline__"):
             return function(*arguments, **named_arguments)  # `f.grad("w")`
         if getattr(function, "__globals__", {}).get("__tensor__") is self:
-            return self._inner(function, arguments, named_arguments)
+            return self._call_inner_function(function, arguments, named_arguments)
         if any(isinstance(x, Selected) for x in (*arguments, *named_arguments.values())):
-            return self._applied_to_selected(function, arguments, named_arguments)
+            return self._apply_to_selected(function, arguments, named_arguments)
         handler = _BUILTINS.get(function) if isinstance(function, Hashable) else None
         if handler is None and isinstance(getattr(function, "__self__", None), dict):
             return list(function(*arguments))
@@ -138,7 +138,7 @@ class Tracer(Selections):
             integer = None if named_arguments else self.of_integers(form.name, arguments)
             return form.call(self, arguments, named_arguments) if integer is None else integer
         if isinstance(function, type) and (fields := field_names(function)):
-            return self._record_of(function, fields, arguments, named_arguments)
+            return self._make_record(function, fields, arguments, named_arguments)
         if isinstance(function, MethodType) and isinstance(function.__self__, type):
             return self.applied(function.__func__, function.__self__, *arguments, **named_arguments)
         layout = function.layout if is_tuple(function) else function
@@ -150,8 +150,8 @@ class Tracer(Selections):
             return helper.__tensor_inline__(self, arguments, named_arguments)
         return self._call_elementwise(function, arguments, **named_arguments)
 
-    def _applied_to_selected(self, function: Any, arguments: Any, named: dict[str, Any]) -> Any:
-        """A function of entries that a condition chooses."""
+    def _apply_to_selected(self, function: Any, arguments: Any, named: dict[str, Any]) -> Any:
+        """Return a function of entries that a condition chooses."""
         if function is builtins.len:
             return self.how_many(arguments[0])
         if function in (builtins.list, builtins.tuple):
@@ -171,17 +171,17 @@ class Tracer(Selections):
         return self.selected(lambda *xs: self.applied(function, *xs, **named), True, *arguments)
 
     def form_of_selected(self, form: forms.Form, arguments: Any, named: dict[str, Any]) -> Any:
-        """A function of NumPy's of entries that a condition chooses."""
+        """Return a NumPy function of entries that a condition chooses."""
         if form.name in ("array", "asarray"):
             return arguments[0]
         if not form.entrywise:
             return self.of_selected(form.name, arguments, named)
         return self.selected(lambda *xs: form.call(self, xs, named), True, *arguments)
 
-    def _record_of(
+    def _make_record(
         self, class_: type, fields: tuple[str, ...], args: tuple[Any, ...], named: dict[str, Any]
     ) -> Value:
-        """A named tuple or a dataclass that the program makes."""
+        """Return an instance of a named tuple or dataclass that the program creates."""
         try:
             bound = inspect.signature(class_).bind(*args, **named)
         except TypeError as error:
@@ -191,7 +191,7 @@ class Tracer(Selections):
         return Value(self, *self.pack(Laid(parts, Form(fields, class_))))
 
     def replaced(self, value: Any, /, **changes: Any) -> Value:
-        """`dataclasses.replace(p, w=…)`, `state._replace(h=…)`."""
+        """Return a record with changed parts: `dataclasses.replace(p, w=…)`, `state._replace(h=…)`."""
         layout = value.layout if isinstance(value, Value) else None
         if not isinstance(layout, Laid) or not set(changes) <= set(layout.form.names):
             raise self.error(f"{kind(value)} has no such parts", "name those that it has")
@@ -199,8 +199,8 @@ class Tracer(Selections):
         return Value(self, *self.pack(Laid({**parts, **changes}.values(), layout.form)))
 
     def typed(self, value: Any, dtype: Any, exact: bool = False) -> Any:
-        """A value as an array of a type; `exact` where it is of whole numbers whatever the type. Raises
-        TensorError where that would round it.
+        """Return a value as an array of a NumPy type; `exact` if it is of integers whatever the type. Raises TensorError if
+        that would round.
         """
         if dtype is not None and has_no_counterpart(dtype):
             message = f"`{np.dtype(dtype)}` is a type that JAX does not have"
@@ -222,28 +222,29 @@ class Tracer(Selections):
         return value.of_nature(replace(value.nature, numbers="", within=None)) if dtype else value
 
     def whole_number(self, value: Any) -> Any:
-        """`int(x)`: an index as it is."""
+        """Return `int(x)`: an index unchanged."""
         return value if self.cases_of(value) is not None else self.typed(self.whole(value), int)
 
     def _nonzero(self, value: Any) -> Any:
+        """Return the condition `value != 0`."""
         return self._compare("!=", value, 0)
 
     def built(self, name: str, *arguments: Any, **named: Any) -> Any:
-        """What the form of that name makes."""
+        """Return what the form of this name makes of the arguments."""
         return forms.build(self, name, *arguments, **named)
 
     def prefixes(self, value: Any, axis: Any, combine: Callable[[Any, Any], Any]) -> Any:
-        """What an operation makes of each prefix along an axis."""
+        """Return what an associative operation makes of each prefix along an axis."""
         return forms.prefixes(self, value, axis, combine)
 
     def halved(
         self, value: Any, axis: Any, combine: Callable[[Any, Any], Any], keepdims: bool = False
     ) -> Any:
-        """An array with axes reduced by an operation that is associative."""
+        """Return an array with axes reduced by an associative operation, half of the entries at a time."""
         return forms.halved(self, value, axis, keepdims, combine)
 
     def mapped(self, name: str, *values: Any) -> Value:
-        """A black box, entry by entry."""
+        """Return a primitive, entry by entry."""
         return self.spread(values, lambda *xs: self.function(name, *xs))
 
     def whole(self, value: Any) -> Value:
@@ -254,7 +255,7 @@ class Tracer(Selections):
         return super().whole(value)
 
     def several(self, values: Any) -> list[Any]:
-        """The arrays of a list or a tuple, or the rows of an array."""
+        """Return the arrays of a list or tuple, or the rows of an array."""
         values = self._structure(values)
         if isinstance(values, tuple | list | dict):
             return list(values)
@@ -268,29 +269,29 @@ class Tracer(Selections):
         return isinstance(parts, tuple) and not getattr(parts, "form", None)
 
     def viewing(self, of: Any, made: Any) -> None:
-        """What is made of an array, or several parts of it, shares its entries."""
+        """Mark what is made of an array, or several parts of it, as sharing its entries."""
         for one in made if isinstance(made, tuple | list) else [made]:
             if isinstance(one, Value) and one is not of and isinstance(of, Value):
                 one.of_nature(Nature(0, numbers_of(of), self.memory.of(of), of.nature.within))
 
     def no_list(self, value: Any) -> Any:
-        """A value that is no list of Python's, as what NumPy gives is none."""
+        """Return a value without the mark that it is a Python list."""
         if not lists_of(value) or not isinstance(value, Value) or value.data is not None:
             return value
         nature = replace(value.nature, lists=0)
         return Value(self, value.term, value.layout).of_nature(nature)
 
     def of_numbers(self, value: Value, numbers: str) -> Value:
-        """An array whose numbers NumPy has of this type."""
+        """Mark an array's numbers as being of this NumPy type."""
         return value.of_nature(replace(value.nature, numbers=numbers))
 
     def like(self, made: Value, of: Any, within: bool) -> None:
-        """What NumPy knows of an array's numbers, and between which they lie, is known of what is made of them."""
+        """Copy what NumPy knows of an array's numbers, and their range if `within`, to what is made of them."""
         range_ = range_of(of) if within else None
         made.of_nature(replace(made.nature, numbers=numbers_of(of), within=range_))
 
     def of_integers_alone(self, made: Any, values: Sequence[Any], ordered: bool) -> None:
-        """What is made of integers and nothing else is one, or an array of them; between the same ends where it is `ordered`."""
+        """Mark what is made only of integers as integers; within the same range if it is `ordered`."""
         flat = [
             x for value in values for x in (value if isinstance(value, list | tuple) else [value])
         ]
@@ -301,40 +302,40 @@ class Tracer(Selections):
             made.of_nature(replace(made.nature, numbers="int", within=within))
 
     def counted(self, value: Value) -> Value:
-        """An array of integers, as NumPy has it."""
+        """Mark an array as one of integers."""
         return value.of_nature(Nature(numbers="int", within=value.nature.within))
 
     def size_of(self, value: Any) -> Affine:
-        """A size that is given as a number, an index or an array's shape."""
+        """Return a size that is given as a number, an index or an array's shape."""
         return self.affine(self._as_size(value), "a size")
 
     def shape_of(self, shape: Any) -> list[Affine]:
-        """The sizes of a shape: one, or several in a list or tuple."""
+        """Return the sizes of a shape: one size, or several in a list or tuple."""
         shape = self.listed(shape)
         return [self.size_of(n) for n in (shape if isinstance(shape, tuple | list) else (shape,))]
 
     def as_sizes(self, values: Sequence[Any]) -> list[Affine] | None:
-        """Whole numbers and sizes as sizes; None where one is something else."""
+        """Return integers and sizes as affine expressions; None if one is something else."""
         values = [self._as_size(value) for value in values]
         if any(affine_of(x) is None for x in values):
             return None
         return [self.size_of(x) for x in values]
 
     def entry_around(self, array: Value, a: Affine, size: Affine) -> Any:
-        """`array[a % size]`."""
+        """Return `array[a % size]`."""
         place = self.binary(self.here, "%", Index(self, a), Index(self, size))
         return self._entry(array, place)
 
     def scalar_of(self, size: Affine) -> Any:
-        """A size as a number to compute with."""
+        """Return a size as a number to compute with."""
         return size.constant if size.is_constant else Value(self, Const(size))
 
     def ramp(self, a: Affine) -> Value:
-        """An index as a number."""
+        """Return an index as a number."""
         return Value(self, Const(a if a.terms else a.constant))
 
     def copied(self, value: Value) -> Value:
-        """The same array by another name, which may be changed."""
+        """Return the same array under another name, which may be changed in place."""
         if value.variable and isinstance(value.type, Array):
             bound = self.name(value.variable)
             self.scopes[-1].bindings.append((bound, value.term))
@@ -345,17 +346,19 @@ class Tracer(Selections):
         return value
 
     def changeable(self, value: Any) -> Any:
-        """JAX's `x.at`."""
+        """Return JAX's `x.at`."""
         return Changed(self.whole(value))
 
     def _are_plain(self, values: Any) -> bool:
-        """Whether these are Python's own numbers, and tuples of such."""
+        """Whether all values are Python numbers, or tuples of such."""
         if isinstance(values, tuple | list):
             return all(map(self._are_plain, values))
         return isinstance(values, int | float | Fraction | str) or is_numpy_scalar(values)
 
-    def _inner(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call of a function or lambda that is defined inside."""
+    def _call_inner_function(
+        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Call a function or lambda that is defined inside the traced function."""
         try:
             bound = inspect.signature(function).bind(*args, **kwargs)
         except TypeError as error:
@@ -370,6 +373,7 @@ class Tracer(Selections):
     def _call_elementwise(
         self, function: Any, arguments: tuple[Any, ...], **named_arguments: Any
     ) -> Any:
+        """Call an elementary function of NumPy or `math` on numbers or arrays; functions of constants run in Python."""
         name = forms.function_name(function)
         f = NUMPY.get(name)
         if named_arguments and f:
@@ -389,7 +393,7 @@ class Tracer(Selections):
         if constant and not named_arguments and module in ("math", "numpy", "builtins"):
             exact = module != "numpy"  # which takes no fractions, as `1 / n` of a number n is
             given = (x if exact or not isinstance(x, Fraction) else float(x) for x in arguments)
-            return self._lifted(function(*given))
+            return self._lift_constant(function(*given))
         if module not in _MODULES or f is None:
             help_ = (
                 "write it out with comprehensions and `sum`; docs/numpy.md lists what there is"
@@ -401,38 +405,40 @@ class Tracer(Selections):
             raise self.error(f"`{name}` takes {f.arity} argument{'s' * (f.arity > 1)} here")
         return self.function(f.name, *arguments)
 
-    def _lifted(self, value: Any) -> Any:
-        """What NumPy gives of constants, `np.hanning(5)`: a short array is written out."""
+    def _lift_constant(self, value: Any) -> Any:
+        """Return NumPy's result for constants, `np.hanning(5)`, with a short array written out as a list."""
         if isinstance(value, tuple):
-            return tuple(map(self._lifted, value))
+            return tuple(map(self._lift_constant, value))
         if getattr(value, "ndim", 0) and value.dtype.kind in "fiu" and 0 < value.size <= forms.FEW:
-            made = self.no_list(self._of_numbers(value.tolist()))
+            made = self.no_list(self._array_of_numbers(value.tolist()))
             if value.dtype.kind == "f":
                 return made
             return self.ranging(made, Affine.of(int(value.min())), Affine.of(int(value.max()) + 1))
         return value
 
     def constants(self, value: Any, what: str) -> Any:
-        """Arrays of constants, written out; `what` names in the error what they are."""
-        made = self._lifted(tuple(value) if isinstance(value, list) else value)
+        """Return arrays of constants written out. `what` names them in the error if they are too long."""
+        made = self._lift_constant(tuple(value) if isinstance(value, list) else value)
         if any(not isinstance(x, Value) for x in (made if isinstance(made, tuple) else (made,))):
             raise self.error(
                 f"{what} of more than {forms.FEW} entries, or none", "pass it as an argument"
             )
         return made
 
-    def _of_numbers(self, value: Any) -> Any:
+    def _array_of_numbers(self, value: Any) -> Any:
+        """Return nested lists of numbers as an array."""
         if isinstance(value, list):
-            return forms.build(self, "astype", [self._of_numbers(part) for part in value])
+            return forms.build(self, "astype", [self._array_of_numbers(part) for part in value])
         return value
 
     def function(self, name: str, *arguments: Any) -> Value:
-        """A black box of scalars."""
+        """Return a primitive of scalars."""
         return self.primitive(name, *(self.scalar(a, f"`{name}`") for a in arguments))
 
     # Whole arrays
 
     def side_by_side(self, maker: Any, places: tuple[Any, ...]) -> Any:
+        """Return `np.r_[…]` or `np.c_[…]`: arrays one after the other, or as columns."""
         if any(isinstance(place, slice | str) for place in places):
             raise self.error("ranges in these brackets", "write `np.arange`, `np.linspace`")
         name = "hstack" if type(maker).__name__ == "RClass" else "column_stack"
@@ -441,9 +447,11 @@ class Tracer(Selections):
         return self.no_list(forms.build(self, name, list(places)))
 
     def grid(self, sparse: bool, places: tuple[Any, ...]) -> Any:
+        """Return `np.mgrid[…]`, or `np.ogrid[…]` if sparse."""
         return forms.grid(self, places if len(places) > 1 else places[0], sparse)
 
     def joined_lists(self, left: Any, right: Any) -> Any:
+        """Return the concatenation of two lists."""
         first, second = (self._entries(self._structure(side)) for side in (left, right))
         if first is not None and second is not None:
             return self.written_out([*first, *second])
@@ -451,6 +459,7 @@ class Tracer(Selections):
         return made.of_nature(replace(nature_of([left, right]), lists=lists_of(left)))
 
     def repeated_list(self, value: Any, times: Any) -> Any:
+        """Return a list repeated several times."""
         entries = self._entries(value)
         if entries is not None and isinstance(times, int):
             return self.written_out(entries * times)
@@ -464,6 +473,7 @@ class Tracer(Selections):
         return made.of_nature(replace(nature_of([value]), lists=lists_of(value)))
 
     def in_order_of_size(self, values: Any, descending: Any = False) -> Any:
+        """Return the sorted values, as a list if they are one."""
         lists = lists_of(values) or not self.is_array(values)
         values = self.listed_from(values)
         values = list(values) if isinstance(values, dict) else values
@@ -474,7 +484,7 @@ class Tracer(Selections):
         return made.of_nature(replace(made.nature, lists=1)) if lists else made
 
     def sorted_list(self, values: Any, /, *, key: Any = None, reverse: Any = False) -> Any:
-        """`sorted(values)`, a list."""
+        """Return `sorted(values)`, a list."""
         if key is not None:
             raise self.error(
                 "`sorted` by a key",
@@ -488,6 +498,7 @@ class Tracer(Selections):
         return made.of_nature(replace(made.nature, lists=1)) if isinstance(made, Value) else made
 
     def rows_in_a_row(self, array: Value, axes: int) -> Value:
+        """Return an array with its first `axes + 1` axes joined into one."""
         inner = self.dims(array)[axes + 1 :]
         shape = (-1, *(Index(self, n) for n in inner))
         made = forms.build(self, "reshape", array, *shape)
@@ -495,11 +506,11 @@ class Tracer(Selections):
 
     @staticmethod
     def _entries(value: Any) -> list[Any] | None:
-        """The entries of a list that is written out."""
+        """Return the entries of a literal list; None for an array."""
         return value.written if isinstance(value, Value) else list(value)
 
     def structured(self, value: Value) -> Any:
-        """A tuple's parts, in the list, dictionary or tuple that its user knows."""
+        """Return a tuple's parts in the list, dictionary or tuple that the user knows."""
         parts, layout = self.parts(value), value.layout
         if isinstance(layout, Laid) and layout.form.make is dict:
             return dict(zip(layout.form.names, parts, strict=True))
@@ -508,13 +519,13 @@ class Tracer(Selections):
         return Laid(parts, layout.form) if isinstance(layout, Laid) else tuple(parts)
 
     def _structure(self, value: Any) -> Any:
-        """A tuple as what its user knows it for."""
+        """Return a tuple of the program as the container that the user knows; other values unchanged."""
         if is_tuple(value):
             return self.structured(value)
         return value
 
     def attribute(self, value: Any, name: str) -> Any:
-        """`x.T`, `x.sum`, `params.w`."""
+        """Return an attribute or method of a value: `x.T`, `x.sum`, `params.w`."""
         if is_tuple(value):
             layout = value.layout
             if isinstance(layout, Laid) and layout.form.make is dict and name in DICT:
@@ -543,7 +554,7 @@ class Tracer(Selections):
         return forms.attribute_of(self, value, name)
 
     def method_of(self, value: Any, form: Form, name: str) -> Any:
-        """A method or a property of a dataclass or a named tuple that is a value of the program."""
+        """Return a method or property of a dataclass or named tuple."""
         kind_ = form.make.__name__
         member = inspect.getattr_static(form.make, name, None) if form.names else None
         if isinstance(member, property) and member.fget is not None:
@@ -562,7 +573,7 @@ class Tracer(Selections):
         )
 
     def pack_container(self, value: dict[str, Any] | list[Any]) -> tuple[Term, Layout]:
-        """A dictionary or list as nested pairs, with the layout that gives it back."""
+        """Return a dictionary or list as nested pairs, with the layout that restores it."""
         if isinstance(value, dict):
             if not value or not all(isinstance(key, str) for key in value):
                 raise self.error("a dictionary's keys are strings, one or more", "return a tuple")
@@ -575,7 +586,7 @@ class Tracer(Selections):
         return self.pack(made)
 
     def length(self, value: Any) -> Any:
-        """`len(x)`: a number of parts, or the size of the first axis as an index expression."""
+        """Return `len(x)`: a number of parts, or the size of the first axis as an index expression."""
         value = self._structure(value)
         if isinstance(value, tuple | list | dict | set | frozenset):
             return len(value)
@@ -588,7 +599,7 @@ class Tracer(Selections):
         raise self.error(f"{kind(value)} has no length", "only arrays have")
 
     def extreme(self, name: str, values: tuple[Any, ...]) -> Any:
-        """`max(a, b, …)` and `min(a, b, …)` of scalars."""
+        """Return `max(a, b, …)` or `min(a, b, …)` of scalars."""
         if len(values) == 1 and isinstance(values[0], list | tuple) and not values[0]:
             raise self.error("the largest or smallest of nothing has no value", "give it an entry")
         if all(isinstance(value, int | float) for value in values):
@@ -612,7 +623,7 @@ class Tracer(Selections):
         return forms.form_named("abs").call(self, (value,), {})
 
     def of_integers(self, name: str, values: Sequence[Any]) -> Any:
-        """`np.maximum`, `np.minimum`, `np.clip` and `np.abs` of indices and sizes; None where it is none of these."""
+        """Return `np.maximum`, `np.minimum`, `np.clip` or `np.abs` of indices and sizes; None for other functions or values."""
         if any(self.cases_of(value) is None for value in values):
             return None
         match name, values:
@@ -629,16 +640,17 @@ class Tracer(Selections):
     # What comes from outside
 
     def _argument_outside(self, reference: Reference, arguments: dict[str, Any]) -> Any:
-        """What an array from outside is in a call of a derivative."""
+        """Return the argument for an array from outside, in a call of a derivative."""
         argument = arguments.get(reference.name) if reference.surroundings is None else None
         if is_index_array(argument):
             return self.whole(argument)
         return self.from_outside(reference, reference.value(arguments))
 
     def count_before_call(self, value: Value) -> Affine | None:
+        """Return a size for an integer that scalars and sizes of the arguments determine before a call; None for other values."""
         if numbers_of(value) != "int" or value.type != REAL:
             return None
-        term = self._without_names(value.unchecked)
+        term = self._inline_names(value.unchecked)
         read = [p for p in self.parameters if p.name in term.variables]
         names = term.names | term.variables
         sized = [p for p in self.parameters if size_names(p.type) & names]
@@ -661,8 +673,8 @@ class Tracer(Selections):
         made = self._array_from_outside(reference, reference.value(self.argument_values))
         return affine_of(made)
 
-    def _without_names(self, term: Term) -> Term:
-        """A term without the names that are bound around it."""
+    def _inline_names(self, term: Term) -> Term:
+        """Return a term with the names bound around it replaced by what they mean."""
         for scope in reversed(self.scopes):
             for name, bound in reversed(scope.bindings):
                 if name in term.variables:
@@ -670,7 +682,10 @@ class Tracer(Selections):
         return term
 
     def counting_from_start(self, relation: str, offset: Affine, size: Affine) -> str | None:
-        axes = [(name, self._axis_of(name)) for name in sorted(size.names)]
+        """Return the name of a copy of an index array whose negative entries count from the start; None if its sizes are
+        unknown before a call.
+        """
+        axes = [(name, self._find_axis(name)) for name in sorted(size.names)]
         if not offset.is_constant or any(axis is None for _, axis in axes):
             return None
         size = size.substitute({name: Affine.of(str(k)) for k, (name, _) in enumerate(axes)})
@@ -682,8 +697,8 @@ class Tracer(Selections):
         self.counting_up.add(name)
         return name
 
-    def _axis_of(self, size: str) -> tuple[Reference, int | None] | None:
-        """The axis of a parameter that a size is of, or the integer that it is; None where there is none."""
+    def _find_axis(self, size: str) -> tuple[Reference, int | None] | None:
+        """Return the parameter and the axis whose size this is, or the integer parameter that it is; None if there is none."""
         for name, type_, _ in self.parameters:
             own = self._reference_of_parameter(name)
             if isinstance(type_, Integer) and reserve_generated_names(name) == size:
@@ -695,14 +710,17 @@ class Tracer(Selections):
         return None
 
     def is_tested(self, relation: str) -> bool:
+        """Whether a condition on data around tests the entries of an index array."""
         name = self.outside.get(self._reference_of_parameter(relation).as_floats)
         if name is None:
             return False
-        return any(name in self._without_names(mask().unchecked).variables for mask in self.holding)
+        return any(name in self._inline_names(mask().unchecked).variables for mask in self.holding)
 
     def on_host(self, array: Any, function: str, *given: Any, **named: Any) -> Any:
-        """What a function of NumPy's makes of integers or conditions that are data, computed before each call: for how many
-        entries it has is data, too. None where they are none, or not known before a call.
+        """Return what a NumPy function makes of integers or conditions that are data, computed before each call; None if it
+        cannot be.
+
+        The number of entries of the result may be data, too.
         """
         plain = all(x is None or isinstance(x, int | str) for x in (*given, *named.values()))
         data = array.data if isinstance(array, Value) else None
@@ -712,23 +730,24 @@ class Tracer(Selections):
             isinstance(data.type, Relation) and function in ("max", "min")
         ):
             return None
-        return self._on_host(data, OnHost(function, given, tuple(named.items())))
+        return self._compute_on_host(data, OnHost(function, given, tuple(named.items())))
 
     def segment_ids(self, ends: str) -> Data | None:
-        """The segment that each position lies in, by the ends of segments; None where these do not ascend."""
+        """Return the segment of each position, from the ends of segments; None if these do not ascend."""
         if not self.ends_ascend:
             return None
         try:
-            made = self._on_host(self.arguments[ends].data, OnHost("segments"))
+            made = self._compute_on_host(self.arguments[ends].data, OnHost("segments"))
             return cast("Data", made.data)
         except EndsDescendError:
             return None
 
     def table_of(self, tuples: Data) -> Value:
-        """The tuples of a set, in order, as the rows of an array."""
-        return cast("Value", self._on_host(tuples, OnHost("sorted")))
+        """Return the tuples of a set, in order, as the rows of an array."""
+        return cast("Value", self._compute_on_host(tuples, OnHost("sorted")))
 
-    def _on_host(self, data: Data, step: OnHost) -> Any:
+    def _compute_on_host(self, data: Data, step: OnHost) -> Any:
+        """Return what a step makes of data before a call, as a parameter."""
         assert data.steps is not None
         reference = self._reference_of_parameter(data.name)
         for one in (*data.steps, step):
@@ -737,24 +756,27 @@ class Tracer(Selections):
             raise self.error(
                 f"how many entries `{step}` gives is data", "call the function once, with the data"
             )
-        return self._made_on_host(reference, reference.value(self.argument_values))
+        return self._bring_from_host(reference, reference.value(self.argument_values))
 
-    def _made_on_host(self, reference: Reference, value: Any) -> Any:
+    def _bring_from_host(self, reference: Reference, value: Any) -> Any:
+        """Return a result of a host computation as a parameter; each part of a tuple."""
         if isinstance(value, tuple):
-            return tuple(self._made_on_host(reference.entry(k), x) for k, x in enumerate(value))
+            return tuple(self._bring_from_host(reference.entry(k), x) for k, x in enumerate(value))
         return self._array_from_outside(reference, value)
 
     def _reference_of_parameter(self, parameter: str) -> Reference:
-        """Where the whole of an array that is a parameter comes from."""
+        """Return the reference to the full array of a parameter."""
         own = next((r for r, name in self.outside.items() if name == parameter), None)
         return own or Reference(None, parameter)
 
     def named_outside(self, surroundings: Surroundings, name: str, value: Any) -> Any:
-        """What a name from outside means."""
+        """Return the stand-in for the value of a name from outside."""
         return self.from_outside(Reference(surroundings, name), value)
 
     def from_outside(self, reference: Reference, value: Any) -> Any:
-        """A value from outside: an array as a parameter, a container with its parts, an object with attributes from outside."""
+        """Return the stand-in for a value from outside: an array as a parameter, a container with its parts, an object whose
+        attributes are from outside.
+        """
         if is_data(value):
             return self._array_from_outside(reference, value)
         if is_method(value) and is_object(value.__self__):
@@ -773,6 +795,7 @@ class Tracer(Selections):
         return OutsideObject(self, reference, value) if is_object(value) else value
 
     def _array_from_outside(self, reference: Reference, value: Any) -> Any:
+        """Return the parameter for an array from outside; if it is new, `ArrayMet` starts tracing again with it."""
         name = self._name_outside(reference)
         if name not in self.arguments:
             parameter = Parameter(name, *observed(name, value))
@@ -780,13 +803,13 @@ class Tracer(Selections):
         return self.arguments[name]
 
     def _name_outside(self, reference: Reference) -> str:
-        """The name of the parameter that an array from outside is."""
+        """Return the name of the parameter for a value from outside."""
         name = self.outside.get(reference)
         return name or fresh(reference.word, self.used | {*self.outside.values()})
 
     def as_numbers(self, data: Data) -> Value:
-        """An array of integers as one of numbers to compute with: a parameter of its own, by which nothing is differentiated;
-        of conditions 1 where they hold.
+        """Return an array of integers as numbers to compute with: a further parameter, by which nothing is differentiated.
+        Conditions become 1 or 0.
         """
         if isinstance(data.type, TupleSet):
             raise self.error(f"`{data.name}` is not an array of numbers", set_help(data.name))
@@ -807,7 +830,7 @@ class Tracer(Selections):
     # Functions of functions
 
     def mapped_over(self, function: Any, *values: Any) -> Iteration:
-        """`map(f, x, y)`."""
+        """Return `map(f, x, y)`."""
         over = self.zipped(*values)
 
         def call(item: Any) -> Any:
@@ -817,7 +840,7 @@ class Tracer(Selections):
         return Iteration(over.length, lambda a: call(over.item(a)), fixed)
 
     def products_of(self, *values: Any, repeat: int = 1) -> Iteration:
-        """`itertools.product`, of what is written out."""
+        """Return `itertools.product` of literal containers."""
         each = [self.iteration(value) for value in values] * repeat
         if any(one.fixed is None for one in each):
             raise self.error("`product` of arrays is a flat list", "write a loop in a loop")
@@ -825,11 +848,11 @@ class Tracer(Selections):
         return Iteration(Affine.of(len(items)), self._nowhere, items)
 
     def rest_of(self, value: Any) -> Iteration:
-        """All but the first."""
+        """Return an iteration without its first item."""
         return self.first_and_rest(self.iteration(value))[1]
 
     def first_and_rest(self, over: Iteration) -> tuple[Any, Iteration]:
-        """The first item of an iteration, which has one, and an iteration over the others."""
+        """Return the first item of an iteration that has one, and an iteration over the others."""
         if over.fixed is not None:
             if not over.fixed:
                 raise self.error("this has no first entry", "give an initial value")
@@ -839,7 +862,7 @@ class Tracer(Selections):
         return over.item(Affine.of(0)), Iteration(over.length - 1, lambda a: over.item(a + 1))
 
     def listed_from(self, value: Any) -> Any:
-        """`list(…)`."""
+        """Return `list(value)`."""
         if isinstance(value, set | frozenset):
             return self._members(list(value))
         if not isinstance(value, Iteration):
@@ -858,11 +881,11 @@ class Tracer(Selections):
         return made
 
     def _members(self, values: list[Any]) -> Any:
-        """The members of a set that is a constant, as a list: of integers it is one that indexes."""
+        """Return the members of a constant set as a list; of integers, as one that can index."""
         return self.written_out(values) if all(isinstance(x, int) for x in values) else values
 
     def iteration_of_all(self, value: Any) -> Iteration:
-        """Over the entries of an array, or of all arrays of a tuple, list or dictionary side by side."""
+        """Return an iteration over an array's entries, or over all arrays of a container side by side."""
         leaves: list[Any] = []
         rebuilt = self.flattened(value, leaves)
         if len(leaves) == 1 and leaves[0] is value:
@@ -871,7 +894,7 @@ class Tracer(Selections):
         return Iteration(over.length, lambda a: rebuilt(iter(over.item(a))))
 
     def along(self, value: Any, axis: Any) -> Iteration:
-        """Over the parts of an array along an axis."""
+        """Return an iteration over the parts of an array along an axis."""
         if not isinstance(axis, int):
             raise self.error("`in_axes` are numbers or None here", "call it with arrays")
         if axis == 0:
@@ -879,7 +902,7 @@ class Tracer(Selections):
         return self.iteration(forms.build(self, "moveaxis", value, axis, 0))
 
     def every(self, each: Sequence[Iteration | None], body: Callable[[list[Any]], Any]) -> Any:
-        """`[body(rows) for rows in zip(…)]`; of a function of several results, an array for each."""
+        """Return `[body(rows) for rows in zip(…)]`; for a function with several results, an array for each."""
         length = functools.reduce(self.same, (one.length for one in each if one))
         index = self.name("i")
         at = Affine.of(index)
@@ -896,7 +919,9 @@ class Tracer(Selections):
         return rebuilt(Value(self, Gen(index, length, part)) for part in parts)
 
     def flattened(self, value: Any, leaves: list[Any]) -> Callable[[Iterator[Any]], Any]:
-        """The arrays of nested tuples, lists and dictionaries, and what puts others in their places."""
+        """Append the arrays of nested containers to `leaves`; return a function that rebuilds the containers from other
+        arrays.
+        """
         value = self._structure(value)
         if value is None:
             return lambda _: None
@@ -916,7 +941,7 @@ class Tracer(Selections):
         return next
 
     def leaves_of(self, tree: Any) -> list[Any]:
-        """The arrays of a tree in JAX's order, which goes through dictionaries by their keys."""
+        """Return the arrays of a tree in JAX's order: dictionaries by their sorted keys."""
         tree = self._structure(tree)
         if isinstance(tree, dict):
             return [leaf for key in sorted(tree) for leaf in self.leaves_of(tree[key])]
@@ -932,8 +957,11 @@ class Tracer(Selections):
         turn: Callable[[Any, Any], tuple[Any, list[Any]]],
         first: Sequence[Any] = (),
     ) -> tuple[Any, list[Any]]:
-        """A loop that carries one value, from what it begins with; and an array of each of what its turns
-        give beside it, behind what is `first` there.
+        """Trace a loop that carries one value. Return its last value, and an array of each further result of the iterations.
+
+        Args:
+            turn: an iteration: from the item and the carried value to the next value and the further results.
+            first: the entries before those of the iterations.
         """
         k = self.here
         if over.fixed is not None and len(over.fixed) <= LONG:
@@ -961,7 +989,7 @@ class Tracer(Selections):
     # Whole functions
 
     def parameter(self, name: str, value: Any) -> Parameter:
-        """The parameter that an argument of a call fits."""
+        """Return the parameter that fits an argument of a call."""
         if isinstance(value, Value) and value.data is not None:
             return Parameter(name, value.data.type, None)
         if isinstance(value, Index) and affine_of(value) is not None:
@@ -972,7 +1000,7 @@ class Tracer(Selections):
     def inline(self, name: str, rewritten: Rewritten, bound: inspect.BoundArguments) -> Any:
         """Trace another function's body in place, its lets in the scope of the call."""
         if any(rewritten is one for one in self.stack):
-            self._recurred(name, bound)
+            self._require_known_sizes(name, bound)
         outer, place, here = self.places, self.place, self.here
         self.stack.append(rewritten)
         self.places = rewritten.places
@@ -985,11 +1013,11 @@ class Tracer(Selections):
             self.places, self.place, self.here = outer, place, here
 
     def barred(self, message: str) -> UnreadableValue:
-        """What cannot be read, and why."""
+        """Return a stand-in for a value that cannot be read, with the reason."""
         return UnreadableValue(message, "")
 
-    def _recurred(self, name: str, bound: inspect.BoundArguments) -> None:
-        """A function within itself, as `det` of a minor: its sizes must be numbers, so that it ends."""
+    def _require_known_sizes(self, name: str, bound: inspect.BoundArguments) -> None:
+        """In a recursive call, require that array sizes are numbers, so that the recursion ends."""
         self.recurrences += 1
         for value in bound.arguments.values():
             if isinstance(value, Value) and isinstance(value.type, Array):
@@ -1004,7 +1032,7 @@ class Tracer(Selections):
             )
 
     def apply(self, traced: Traced, lookups: Sequence[Lookup], arguments: dict[str, Any]) -> Value:
-        """Call a derived function: its program, with its parameters bound to the arguments, and what is checked of it."""
+        """Call a derived function: bind its parameters to the arguments, and take over its range checks."""
         body = traced.function.body
         values: dict[str, Term] = {}
         sizes: dict[str, Affine] = {}

@@ -33,19 +33,22 @@ class Lengths:
     size: Affine
 
     def at(self, iteration: Affine) -> tuple[Affine, ...]:
-        """The dimensions when this iteration begins; the last leaves those at `size`."""
+        """Return the sizes when an iteration begins; at `size`, those after the loop."""
         return tuple(n + iteration * c for n, c in zip(self.first, self.steps, strict=True))
 
     @property
     def now(self) -> tuple[Affine, ...]:
+        """The sizes when the present iteration begins."""
         return self.at(Affine.of(self.index))
 
     @property
     def next(self) -> tuple[Affine, ...]:
+        """The sizes after the present iteration."""
         return self.at(Affine.of(self.index) + 1)
 
     @property
     def after(self) -> tuple[Affine, ...]:
+        """The sizes after the loop."""
         return self.at(self.size)
 
     @property
@@ -55,12 +58,13 @@ class Lengths:
 
     @property
     def longest(self) -> tuple[Affine, ...]:
+        """The largest sizes in any iteration."""
         ends = zip(self.first, self.after, self.steps, strict=True)
         return tuple(last if c > 0 else first for first, last, c in ends)
 
 
 def steps_between(before: tuple[Affine, ...], after: tuple[Affine, ...]) -> tuple[int, ...] | None:
-    """By how much each axis is longer after an iteration; None where that is no constant."""
+    """Return by how much each axis is longer after an iteration; None if that is not constant."""
     if len(before) != len(after):
         return None
     differences = [b - a for a, b in zip(before, after, strict=True)]
@@ -70,9 +74,9 @@ def steps_between(before: tuple[Affine, ...], after: tuple[Affine, ...]) -> tupl
 
 
 def at_constant_sizes(e: Term, index: str, size: Affine) -> Term:
-    """A term whose arrays and sums have sizes that depend on the index of a loop around as one in which they have none.
+    """Return a term without sizes that depend on an outer loop's index: arrays and sums get their largest size.
 
-    Raises TensorError where an inner loop that carries values is as long as the index says.
+    Raises TensorError if the length of an inner loop that carries values depends on the index.
     """
     first, last = {index: Affine.of(0)}, {index: size - 1}
 

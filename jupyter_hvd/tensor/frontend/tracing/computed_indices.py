@@ -47,27 +47,27 @@ from .packing import guarded
 
 @dataclass(frozen=True)
 class Indices:
-    """An array of integers in brackets. Where they are `written` one by one, they are read at constants only."""
+    """An array of integers in brackets. If it is `written` as a literal, it is read at constants only."""
 
     dims: tuple[Affine, ...]
     entry: Callable[[Sequence[Affine]], Any]
     written: bool = False
 
     def at(self, axis: int, place: Affine) -> Any:
-        """The integers at a place along an axis; an integer where it was the only axis."""
+        """Return the integers at a position along an axis; one integer if that was the only axis."""
         dims = (*self.dims[:axis], *self.dims[axis + 1 :])
         made = Indices(dims, lambda at: self.entry((*at[:axis], place, *at[axis:])), self.written)
         return made if dims else made.entry(())
 
 
 class Places(Arithmetic):
-    """`x[np.argmax(y)]`, `x[np.argsort(y)]`."""
+    """`x[np.argmax(y)]`, `x[np.argsort(y)]`: integers computed from data as indices."""
 
     # What classes that extend this one define
     mapped: Callable[..., Value]
 
-    def _found_many(self, place: Any) -> Any:
-        """An array of whole numbers in brackets; anything else as it is."""
+    def _as_index_array(self, place: Any) -> Any:
+        """Return an array of integers in brackets as such; other indices unchanged."""
         if not isinstance(place, Value) or not self.is_array(place):
             return place
         if numbers_of(place) != "int":
@@ -79,6 +79,7 @@ class Places(Arithmetic):
         return self._computed_indices(place)
 
     def _computed_indices(self, place: Value) -> Indices:
+        """Return an array of computed integers as indices."""
         named_place, nature = self.once(place, "place"), place.nature
 
         def entry(at: Sequence[Affine]) -> Index:
@@ -87,7 +88,9 @@ class Places(Arithmetic):
         return Indices(self.dims(place), entry)
 
     def integers_in(self, value: Any, what: str) -> Any:
-        """An array of integers, by its sizes and entries; `what` takes it."""
+        """Return an array of integers, by its sizes and entries; TensorError for other values. `what` names the function that
+        takes it.
+        """
         if is_index_array(value):
             return value.data
         if numbers_of(whole := self.whole(value)) != "int":
@@ -97,11 +100,12 @@ class Places(Arithmetic):
     def side_by_side_places(
         self, places: Sequence[Any]
     ) -> tuple[tuple[Affine, ...], list[Indices]]:
-        """The sizes of arrays of integers that NumPy broadcasts, and these, each as an array of those sizes."""
+        """Return the broadcast sizes of arrays of integers, and each array at those sizes."""
         dims = self.broadcast_dims([tuple(p.dims) for p in places])
         return dims, [Indices(dims, partial(entry_aligned, p)) for p in places]
 
     def _bounds_of(self, place: Value) -> tuple[Affine, Affine]:
+        """Return between which sizes an integer lies that data decide; TensorError if unknown."""
         if place.nature.within is None:
             if numbers_of(place) != "int":
                 self.affine(place, "an index")  # which says what it is
@@ -112,7 +116,7 @@ class Places(Arithmetic):
         return place.nature.within
 
     def clipped_within(self, x: Any, low: Any, high: Any, made: Any) -> Any:
-        """What `clip` makes of whole numbers, within its ends and within where they lay."""
+        """Mark the result of `clip` on integers with the narrowest known range."""
         ends = [range_of(x), range_of(self._as_size(low)), range_of(self._as_size(high))]
         numbers = [numbers_of(value) for value in (x, low, high) if value is not None]
         if set(numbers) != {"int"} or not isinstance(made, Value):
@@ -127,7 +131,7 @@ class Places(Arithmetic):
         return self.ranging(made, bottom, below)
 
     def as_integer(self, place: Any) -> Any:
-        """A number in brackets as an integer, also as an end of a slice; anything else as it is."""
+        """Return a number in brackets as an integer, also as an end of a slice; other indices unchanged."""
         if isinstance(place, slice):
             ends = (place.start, place.stop, place.step)
             return slice(*(self.as_integer(x) if numbers_of(x) == "int" else x for x in ends))
@@ -137,7 +141,7 @@ class Places(Arithmetic):
         return self.from_data(place) if sized is place else sized
 
     def from_data(self, number: Value) -> Index:
-        """A number that is computed from data, as an integer."""
+        """Return a number that is computed from data as an integer."""
         within = number.nature.within
         sought = NonAffineInteger(
             kind(number),
@@ -151,7 +155,7 @@ class Places(Arithmetic):
         return Index(self, sought=sought)
 
     def _on_axis(self, place: Index, size: Affine) -> NonAffineInteger:
-        """An integer that is affine nowhere, as an index of an axis of this size, to read there."""
+        """Return an integer that is not affine as an index of an axis of this size, for reading."""
         place = self.from_either_end(place, size)
         if (data := data_of(place)) is not None:
             place = self.from_data(self.clamped(data, size))
@@ -183,9 +187,10 @@ class Places(Arithmetic):
         return Value(self, term, array.layout).of_nature(nature)
 
     def clamped(self, place: Value, size: Affine) -> Value:
-        """Integers as indices of an axis of this size, to read there.
+        """Return integers as indices of an axis of this size, for reading.
 
-        Where they may leave the axis, negative ones count from the end, and those beyond are its first and its last, as in JAX.
+        If they may leave the axis, negative ones count from the end, and those beyond become its first or last index, as in
+        JAX.
         """
         within = place.nature.within
         if numbers_of(place) != "int":
@@ -197,13 +202,13 @@ class Places(Arithmetic):
         return self.ranging(made, Affine.of(0), size)
 
     def _from_start(self, place: Value, size: Affine) -> Value:
-        """Integers of which negative ones count from the end."""
+        """Return integers with negative ones counted from the end."""
         place, n = self.once(place, "place").of_nature(place.nature), Index(self, size)
         return self.chosen(self._compare("<", place, 0), self.computed("+", place, n), place)
 
     def from_either_end(self, place: Any, size: Affine) -> Any:
-        """An entry of an index array, or an array of such, that may count from the end of an axis as one that counts from its
-        start; anything else as it is.
+        """Return entries of index arrays, which may count from the end of an axis, as ones that count from its start; other
+        indices unchanged.
         """
         if isinstance(place, Data) and place.name in self.signed:
             self.in_range(place, size)
@@ -229,18 +234,18 @@ class Places(Arithmetic):
         return lambda k: self.product(self.is_place(at, k), inside)
 
     def lies_within(self, place: Value, size: Affine) -> None:
-        """Whole numbers that data decide are indices of an axis of this size: checked as every read is."""
+        """Record that integers which data decide must be indices of an axis of this size."""
         low, below = self._bounds_of(place)
         k = self.name("k")
-        with self._inside([Binder(k, below - low)]):
+        with self._open_scopes([Binder(k, below - low)]):
             self.looked("the index", "the array", low + Affine.of(k), size)
 
     def is_place(self, place: Value, j: Affine) -> Value:
-        """Whether a whole number, which is known to be an index of j's axis, is j: 1 or 0."""
+        """Return 1 if an integer, known to be an index of j's axis, equals j, else 0."""
         return Value(self, Call(find_function("picks"), (place.term, self.index_term(j))))
 
     def _sum_of(self, binders: Binders, p: Predicate, tests: Sequence[Term], e: Term) -> Term:
-        """`Σ j…. [p]·kept(tests, e)`, entry by entry of an array, part by part of a pair."""
+        """Return `Σ j…. [p]·kept(tests, e)`, for an array entry by entry, for a pair part by part."""
         match e.type:
             case Array(inner, _):
                 i = self.name("i")
@@ -254,6 +259,7 @@ class Places(Arithmetic):
         return sums(binders, guarded(p, e))
 
     def _entry_term(self, e: Term, a: Affine) -> Term:
+        """Return an entry of an array term."""
         return self.read(Value(self, e), a).term if isinstance(e, Gen) else At(e, a)
 
     def equals(self, place: Index, k: Affine) -> Predicate:
@@ -261,22 +267,22 @@ class Places(Arithmetic):
         return self.condition(self._compare("==", place, Index(self, k)))
 
     def is_at(self, place: Index, k: Affine) -> Value:
-        """Whether an integer, which is an index of k's axis, is k, as 1 or 0."""
+        """Return 1 if an integer, which is an index of k's axis, equals k, else 0."""
         if (data := data_of(place)) is not None:
             return self.is_place(data, k)
         return self.truth_of(self.equals(place, k))
 
     def checked(self, place: Index, size: Affine, from_end: bool = True) -> None:
-        """An integer is an index of an axis of this size, a negative one `from_end`: checked as every read is."""
+        """Record that an integer must be an index of an axis of this size; negative ones may count from the end."""
         if place.sought is not None:
             place.sought.check(size, from_end=from_end)
         else:
             self.looked("the index", "the array", self.affine(place, "an index"), size)
 
     def in_range(self, places: Any, size: Affine, from_end: bool = True) -> None:
-        """All entries of an array of integers are indices of an axis of this size, negative ones `from_end`."""
+        """Record that all entries of an array of integers must be indices of an axis of this size."""
         binders = [Binder(self.name("e"), n) for n in places.dims]
-        with self._inside(binders) as (_, at):
+        with self._open_scopes(binders) as (_, at):
             self.checked(places.entry(at), size, from_end)
 
 

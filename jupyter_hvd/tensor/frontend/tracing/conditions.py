@@ -72,7 +72,7 @@ class Conditions(Wholes):
     _structure: Callable[[Any], Any]
 
     def and_then(self, k: int, left: Any, right: Callable[[], Any]) -> Any:
-        """`left and right`: what is on the right is read only where the left holds."""
+        """Return `left and right`. The right side is only evaluated where the left holds."""
         self.at(k)
         left = self.as_condition(left)
         if (known := known_truth(left)) is not None:
@@ -81,7 +81,7 @@ class Conditions(Wholes):
         return self._both(left, value)
 
     def or_else(self, k: int, left: Any, right: Callable[[], Any]) -> Any:
-        """`left or right`: what is on the right is read only where the left does not hold."""
+        """Return `left or right`. The right side is only evaluated where the left does not hold."""
         self.at(k)
         left = self.as_condition(left)
         if (known := known_truth(left)) is not None:
@@ -95,12 +95,12 @@ class Conditions(Wholes):
         return self._either_of(left, value)
 
     def as_condition(self, value: Any) -> Any:
-        """A whole number that data decide is true in Python where it is not 0; anything else as it is."""
+        """Return the condition `value != 0` for an integer that data decide; other values unchanged."""
         is_number = isinstance(value, Value) and value.type == REAL and numbers_of(value) == "int"
         return self._compare("!=", value, 0) if is_number else value
 
     def _within_condition(self, k: int, truth: Any, make: Callable[[], Any]) -> Any:
-        """A truth value that is looked at only where another one holds."""
+        """Return `make()` under a truth value, as one condition."""
         holding: Any = nullcontext()
         if self._on_data(truth):
             p, data = self.parts_of_truth(truth)
@@ -116,7 +116,7 @@ class Conditions(Wholes):
         return as_truth(made) if self._on_data(value) else made.of_nature(value.nature)
 
     def parts_of_truth(self, truth: Value) -> tuple[Predicate, Value]:
-        """What of a truth value indices decide, and what data decide where that holds."""
+        """Split a truth value into the predicate that indices decide, and what data decide where that holds."""
         p, e = strip_guards(truth.term)
         if p != TRUE:
             return p, as_truth(Value(self, e))
@@ -132,8 +132,9 @@ class Conditions(Wholes):
         return self._both(left, right)
 
     def _both(self, left: Any, right: Any) -> Any:
+        """Return `left & right` without a source location."""
         if self.is_array(left) or self.is_array(right):
-            return self._of_truths(self._both, left, right)
+            return self._combine_entrywise(self._both, left, right)
         if self._on_data(left) or self._on_data(right):
             return as_truth(self.product(self.truth(left), self.truth(right)))
         return Condition(self, conj(self.condition(left), self.condition(right)))
@@ -144,8 +145,9 @@ class Conditions(Wholes):
         return self._either_of(left, right)
 
     def _either_of(self, left: Any, right: Any) -> Any:
+        """Return `left | right` without a source location."""
         if self.is_array(left) or self.is_array(right):
-            return self._of_truths(self._either_of, left, right)
+            return self._combine_entrywise(self._either_of, left, right)
         if self._on_data(left) or self._on_data(right):
             a, b = self.truth(left), self.truth(right)
             return as_truth(Value(self, Call(find_function("maximum"), (a.term, b.term))))
@@ -159,16 +161,17 @@ class Conditions(Wholes):
         return self._negated(value) if known is None else not known
 
     def _negated(self, value: Any) -> Any:
+        """Return `~value` without a source location."""
         if self.is_array(value):
-            return self._of_truths(self._negated, value)
+            return self._combine_entrywise(self._negated, value)
         if self._on_data(value):
             return as_truth(
                 Value(self, Call(find_function("equal"), (self.truth(value).term, Const(0))))
             )
         return Condition(self, self._negation(self.condition(value)))
 
-    def _of_truths(self, combine: Callable[..., Any], *values: Any) -> Any:
-        """A combination of conditions entry by entry: an entry of an array of conditions is one, whatever it is made of."""
+    def _combine_entrywise(self, combine: Callable[..., Any], *values: Any) -> Any:
+        """Return a combination of arrays of conditions entry by entry, whose entries are conditions again."""
         known = [numbers_of(value) == "bool" for value in values]
 
         def entry(*entries: Value) -> Value:
@@ -191,14 +194,16 @@ class Conditions(Wholes):
         return (isinstance(root, Var) and root.name in self.truths) or is_truth(e)
 
     def truth(self, value: Any) -> Value:
-        """A truth value as 1 or 0."""
+        """Return a truth value as 1 or 0."""
         return value if self._on_data(value) else self.truth_of(self.condition(value))
 
     def holds_here(self, p: Predicate) -> bool:
+        """Whether a predicate holds at all indices under the conditions around."""
         here = conj(*self.conditions)
         return sets.is_impossible(tuple(self.binders), conj(here, self._negation(p)))
 
     def _negation(self, p: Predicate) -> Predicate:
+        """Return the negation of a predicate. Raises TensorError if it searches a relation."""
         negation = negate(p)
         if negation is None:
             negation = sets.complement(p, tuple(self.binders))
@@ -229,6 +234,7 @@ class Conditions(Wholes):
         return as_truth(reduce(self._both, results))
 
     def _compare(self, op: str, left: Any, right: Any) -> Any:
+        """Return a comparison of two values of any kind."""
         plain = [side is None or isinstance(side, str) for side in (left, right)]
         if any(plain) and op in ("is", "is not", "==", "!="):
             return (all(plain) and left == right) == (op in ("is", "=="))
@@ -258,12 +264,14 @@ class Conditions(Wholes):
             return as_truth(
                 self.spread((left, right), lambda x, y: self.whole(self._compare(op, x, y)))
             )
-        return self._compared(op, left, right)
+        return self._compare_data(op, left, right)
 
     def _known(self, p: Predicate) -> Condition | bool:
+        """Return a constant predicate as a bool, another one as a condition."""
         return p is TRUE if p in (TRUE, FALSE) else Condition(self, p)
 
-    def _of_indices(self, op: str, a: Affine, b: Affine) -> Predicate:
+    def _compare_affine(self, op: str, a: Affine, b: Affine) -> Predicate:
+        """Return the predicate of a comparison of affine expressions."""
         match op:
             case "<" | ">":
                 return compare("<", *((a, b) if op == "<" else (b, a)))
@@ -276,6 +284,7 @@ class Conditions(Wholes):
         raise self.error(f"`{op}` is not a comparison of indices", "use <, <=, ==, != or in")
 
     def condition(self, value: Any) -> Predicate:
+        """Return a value as a predicate over indices."""
         if isinstance(value, Index):
             value = self._compare("!=", value, 0)
         if isinstance(value, Value) and (p := self.predicate_of(value)) is not None:
@@ -283,7 +292,7 @@ class Conditions(Wholes):
         return super().condition(value)
 
     def _equal_entries(self, op: str, *sides: Any) -> Value:
-        """`labels == k`, entry by entry, each an integer."""
+        """Return an entrywise `==` or `!=` of arrays of integers: `labels == k`."""
         each = [x.data if is_index_array(x) else self.once(self.whole(x)) for x in sides]
         dims = [x.dims if isinstance(x, Data) else self.dims(x) for x in each]
 
@@ -298,7 +307,7 @@ class Conditions(Wholes):
         return cast("Value", as_truth(self.build(self.broadcast_dims(dims), equal)))
 
     def _as_size(self, value: Any) -> Any:
-        """A number that is an index or a size, as that."""
+        """Return a number that is an index or a size as such; other values unchanged."""
         if is_numpy_scalar(value):
             return value.item()
         if isinstance(value, Value) and value.data is not None:
@@ -312,8 +321,8 @@ class Conditions(Wholes):
                 return Index(self, Affine.of(a))
         return value
 
-    def _compared(self, op: str, left: Any, right: Any) -> Any:
-        """A comparison of data: an indicator, whose derivative is zero."""
+    def _compare_data(self, op: str, left: Any, right: Any) -> Any:
+        """Return a comparison of data as an indicator, 1 or 0, whose derivative is zero."""
         if op not in _INDICATORS:
             raise self.error(
                 f"`{op}` is not a comparison of numbers", "use <, <=, ==, != and the like"
@@ -327,7 +336,7 @@ class Conditions(Wholes):
         return self._negated(made) if negated else as_truth(made)
 
     def one_integer(self, p: Predicate, one: Any, q: Predicate, two: Any) -> Any:
-        """An integer that is one of two where conditions say which; None where they are no integers or both numbers."""
+        """Return an integer that is one of two, by condition; None if they are no integers, or both are constants."""
         if all(isinstance(value, int) for value in (one, two)):
             return None
         first, second = self.cases_of(one), self.cases_of(two)
@@ -337,6 +346,7 @@ class Conditions(Wholes):
         return self.piecewise(cases)
 
     def _contains(self, left: Any, right: Any) -> Condition | bool:
+        """Return `left in right`."""
         if isinstance(right, dict | tuple | list | set | frozenset):
             if self._are_plain((left, *right)):
                 return left in right
@@ -352,7 +362,7 @@ class Conditions(Wholes):
         raise self.error("`in` tests a relation", "pass a set of index tuples: `(i, j) in R`")
 
     def choose(self, k: int, test: Any, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
-        """`a if p else b` is `[p]·a + [¬p]·b`."""
+        """Return `then() if test else other()`, as `[p]·a + [¬p]·b`."""
         self.at(k)
         test = self.as_condition(test)
         if (known := known_truth(test)) is not None:
@@ -363,7 +373,7 @@ class Conditions(Wholes):
                 here = Condition(self, p)
                 return self.choose(k, here, lambda: self.choose(k, data, then, other), other)
             test = self.once(test, "chosen")
-            with self.memory.branches() as ways:
+            with self.memory.list_branches() as ways:
                 with ways.one(), self.where(lambda: test):
                     first = then()
                 with ways.one(), self.where(lambda: self._negated(test)):
@@ -373,7 +383,7 @@ class Conditions(Wholes):
         p = self.condition(test)
         not_p = self._negation(p)
         branches, values = [], []
-        with self.memory.branches() as ways:
+        with self.memory.list_branches() as ways:
             for condition, branch in ((p, then), (not_p, other)):
                 with ways.one(), self.scope(condition=condition) as scope:
                     values.append(branch())
@@ -383,10 +393,10 @@ class Conditions(Wholes):
         integer = self.one_integer(p, values[0], not_p, values[1])
         if integer is not None:
             return integer
-        return self._either(branches).of_nature(self.nature_of_one(*values))
+        return self._choose_by_predicate(branches).of_nature(self.nature_of_one(*values))
 
     def one_of_two(self, test: Value, one: Any, two: Any) -> Any:
-        """One value where data say so, else the other; of tuples each part."""
+        """Return one value where data say so, else the other; for containers, part by part."""
         one, two = self._structure(one), self._structure(two)
         if isinstance(one, dict) and isinstance(two, dict) and [*one] == [*two]:
             return {x: self.one_of_two(test, one[x], two[x]) for x in one}
@@ -396,25 +406,24 @@ class Conditions(Wholes):
         return self.chosen(test, one, two).of_nature(self.nature_of_one(one, two))
 
     def nature_of_one(self, one: Any, two: Any) -> Nature:
-        """What is known of a value that is one of two."""
+        """Return what is known of a value that is one of two."""
         lists = lists_of(one) if lists_of(one) == lists_of(two) else 0
         return replace(nature_of([one, two]), lists=lists, shares=self._shared_by(one, two))
 
     def _shared_by(self, one: Any, two: Any) -> Shares:
-        """What a value shares that is one of two."""
+        """Return what a value may share entries with that is one of two."""
         return self.memory.now(one) | self.memory.now(two)
 
     def chosen(self, test: Any, then: Any, other: Any) -> Value:
-        """NumPy's `where`: entry by entry, `[p]·a + [¬p]·b` where indices decide, and where data do
-        `kept(c, a) + dropped(c, b)`.
-        """
-        made = self.spread((test, then, other), self._chosen)
+        """Return NumPy's `where`, entry by entry: `[p]·a + [¬p]·b` if indices decide, `kept(c, a) + dropped(c, b)` if data do."""
+        made = self.spread((test, then, other), self._choose_scalar)
         numbers = nature_of([then, other])
         if numbers.numbers == "int":
             made.of_nature(replace(made.nature, numbers="int", within=numbers.within))
         return made
 
-    def _chosen(self, test: Value, then: Value, other: Value) -> Value:
+    def _choose_scalar(self, test: Value, then: Value, other: Value) -> Value:
+        """Return `where` of scalars."""
         p = self.predicate_of(test)
         if p is not None:
             q = self._negation(p)
@@ -432,7 +441,8 @@ class Conditions(Wholes):
             return Value(self, Add(kept.term, dropped.term))
         return Value(self, Call(find_function("dropped"), (test.term, other.term)))
 
-    def _either(self, branches: list[tuple[Predicate, Term, Layout]]) -> Value:
+    def _choose_by_predicate(self, branches: list[tuple[Predicate, Term, Layout]]) -> Value:
+        """Return the value of two branches under exclusive predicates. Raises TensorError if their types differ."""
         (p, a, layout), (q, b, other) = branches
         if b is Const(0):
             return Value(self, guarded(p, a), layout)
@@ -450,6 +460,7 @@ class Conditions(Wholes):
         return Value(self, self._entrywise(first, second, p, q), layout)
 
     def _entrywise(self, a: Term, b: Term, p: Predicate, q: Predicate) -> Term:
+        """Return `[p]·a + [q]·b` of terms of one type, entry by entry and part by part."""
         match a.type:
             case Array(size, _):
                 i = self.name("i")
@@ -464,7 +475,7 @@ class Conditions(Wholes):
 
 
 def known_truth(value: Any) -> bool | None:
-    """Whether a value that is no array, index or condition is true in Python; None for one that is."""
+    """Return Python's truth value of a constant; None for an array, an index or a condition."""
     if value is None or isinstance(value, bool | int | float | str | tuple | list | dict):
         return bool(value)
     return None

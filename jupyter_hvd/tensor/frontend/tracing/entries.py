@@ -39,8 +39,8 @@ class Entries(Subscripts):
     grid: Callable[[bool, tuple[Any, ...]], Any]
     side_by_side: Callable[[Any, tuple[Any, ...]], Any]
 
-    def _part(self, whole: Any, places: tuple[Any, ...]) -> Any:
-        """`params["w"]`, `layers[0]`, `(a, b)[1:]`."""
+    def _container_part(self, whole: Any, places: tuple[Any, ...]) -> Any:
+        """Return a part of a container: `params["w"]`, `layers[0]`, `(a, b)[1:]`."""
         key, *rest = places
         if self.memory.has_changed(whole):
             raise self.error(
@@ -60,14 +60,14 @@ class Entries(Subscripts):
         return self.entry_of(part, tuple(rest)) if rest else part
 
     def entry_at(self, value: Any, a: Affine) -> Any:
-        """`value[a]`."""
+        """Return `value[a]`."""
         return self._entry(value, Index(self, a))
 
     def _structure(self, value: Any) -> Any:
         return value
 
     def entry_of(self, array: Any, places: tuple[Any, ...]) -> Any:
-        """`array[p][q]…`, axis after axis."""
+        """Return `array[p][q]…`, axis by axis."""
         for place in places:
             array = self._entry(array, place)
         return array
@@ -78,7 +78,7 @@ class Entries(Subscripts):
         return self.written_out(entries)
 
     def written_out(self, entries: list[Any]) -> Any:
-        """A list whose entries are all of one shape is an array; any other is a list of parts."""
+        """Return a literal list as an array if all entries have one shape, else as a list of parts."""
         parts = (isinstance(e, dict | list) or (isinstance(e, Value) and e.data) for e in entries)
         if not entries or any(parts):
             return entries
@@ -105,7 +105,7 @@ class Entries(Subscripts):
         return made.of_nature(replace(nature_of(entries), lists=lists, shares=shares))
 
     def listed(self, value: Any) -> Any:
-        """A list that is written out as that: what names axes or a shape."""
+        """Return the entries of a literal list, such as axes or a shape; other values unchanged."""
         if isinstance(value, Value) and value.written is not None:
             return value.written
         if isinstance(value, tuple | list):
@@ -129,7 +129,7 @@ class Entries(Subscripts):
         ):
             return self.window(array, places[0], places[1:])
         if isinstance(array, dict | list) or (isinstance(array, tuple) and len(places) == 1):
-            return self._part(array, places)
+            return self._container_part(array, places)
         if type(array).__name__ in ("RClass", "CClass"):
             return self.side_by_side(array, places)
         if type(array).__name__ in ("MGridClass", "OGridClass"):
@@ -152,7 +152,7 @@ class Entries(Subscripts):
         return array
 
     def _entry_by_cases(self, k: int, array: Any, places: tuple[Any, ...], j: int) -> Any:
-        """An entry at an integer of several cases, which is the j-th place."""
+        """Return an entry whose j-th index is an integer with several cases."""
         array = self.once(array) if isinstance(array, Value) else array
         return self.case_by_case(
             places[j],
@@ -160,10 +160,11 @@ class Entries(Subscripts):
         )
 
     def _chooses(self, place: Any) -> bool:
-        """Whether a place is an array of conditions."""
+        """Whether an index is an array of conditions."""
         return self.is_array(place) and numbers_of(place) == "bool"
 
     def _entry(self, array: Any, place: Any) -> Any:
+        """Return the entry of a value along its first axis."""
         if isinstance(array, tuple) or is_tuple(array):
             return self._selection(array, place)
         if (tuples := tuples_of(array)) is not None:
@@ -187,6 +188,7 @@ class Entries(Subscripts):
         return self.entry_within(array, self.from_start(place, size))
 
     def _selection(self, value: Any, place: Any) -> Any:
+        """Return a tuple's part at a constant index."""
         parts = value if isinstance(value, tuple) else self.parts(value)
         if isinstance(place, bool) or not isinstance(place, int):
             raise self.error("a tuple's part is chosen by a constant", "write `t[0]` or unpack it")
@@ -195,7 +197,7 @@ class Entries(Subscripts):
         return parts[place]
 
     def entry_of_data(self, data: Data, a: Affine) -> Any:
-        """A row of an array of integers or conditions that is a parameter; of one row an integer or a condition."""
+        """Return a row of an array of integers or conditions that is a parameter; for one axis, an integer or a condition."""
         if len(data.dims) > 1:
             step = OnHost("getitem", (a.constant,)) if a.is_constant else None
             return data.part(data.dims[1:], lambda at: (a, *at), step).array
@@ -204,7 +206,7 @@ class Entries(Subscripts):
         return Condition(self, self.related(data, (a,)))
 
     def related(self, data: Data, at: Sequence[Affine]) -> Predicate:
-        """`R(…)` at these indices, the leading ones those that `data` has been given already."""
+        """Return the predicate `R(…)` at these indices, after those that `data` already has."""
         related = Related(data.name, data.places(at))
         self.note(_probe(related))
         return related
@@ -219,5 +221,5 @@ def _sliced_list(value: Any, place: Any) -> list[Any] | None:
 
 
 def _probe(related: Related) -> Term:
-    """A term that stands for a relation's place in the table of places."""
+    """Return a term that stands for a relation's read in the table of source locations."""
     return Guard(related, Const(1))

@@ -68,7 +68,7 @@ class Integers(Conditions):
     def piecewise(
         self, cases: Sequence[Case], ends: tuple[str, Sequence[Affine]] | None = None
     ) -> Index:
-        """An integer of these cases, of which exactly one holds."""
+        """Return an integer with these cases, of which exactly one holds."""
         conditions: dict[Affine, list[Predicate]] = {}
         for p, a in cases:
             if p != FALSE:
@@ -79,13 +79,13 @@ class Integers(Conditions):
         return Index(self, None, made, *(ends or ("", ())))
 
     def cases_of(self, value: Any) -> tuple[Case, ...] | None:
-        """The cases of an integer that indices and sizes decide; None for anything else."""
+        """Return the cases of an integer that indices and sizes decide; None for other values."""
         if (a := affine_of(value)) is not None:
             return ((TRUE, a),)
         return value.cases if isinstance(value, Index) else None
 
     def of_cases(self, values: Sequence[Any], combine: Callable[..., Sequence[Case]]) -> Index:
-        """What `combine` makes of the cases of several integers, as an integer."""
+        """Return the integer that `combine` makes of the cases of several integers."""
         found: list[tuple[Predicate, tuple[Affine, ...]]] = [(TRUE, ())]
         for value in values:
             cases = self.cases_of(value) or ()
@@ -93,7 +93,7 @@ class Integers(Conditions):
         return self.piecewise([(conj(p, q), a) for p, given in found for q, a in combine(*given)])
 
     def extreme_integer(self, name: str, values: Sequence[Any]) -> Any:
-        """`max(a, b, …)` or `min(a, b, …)` of integers; None where one is no integer that indices and sizes decide."""
+        """Return `max(a, b, …)` or `min(a, b, …)` of integers; None if indices and sizes do not decide one of them."""
         if any(self.cases_of(value) is None for value in values):
             return None
 
@@ -115,20 +115,18 @@ class Integers(Conditions):
         return result
 
     def absolute_integer(self, value: Any) -> Index:
-        """`abs(i - j)`."""
+        """Return `abs(i - j)`."""
         return self.of_cases(
             (value,), lambda a: [(compare("≤", 0, a), a), (compare("<", a, 0), a * -1)]
         )
 
     def _never_above(self, low: Affine, high: Affine) -> bool:
-        """Whether low ≤ high whatever the sizes and indices are."""
+        """Whether low ≤ high for all sizes and indices."""
         return at_most(low, high) and self.integers.isdisjoint((high - low).names)
 
     def one_case(self, value: Index) -> Affine | None:
-        """The only case that is possible here. Where sizes alone decide which it is, they become numbers; None where
-        indices do.
-        """
-        possible = self._possible(value)
+        """Return the only case that is possible here; None if indices decide. If sizes decide, they become numbers."""
+        possible = self._possible_cases(value)
         if len(possible) == 1:
             return possible[0][1]
         names = frozenset[str]().union(*(p.names for p, _ in value.cases or ()))
@@ -138,8 +136,8 @@ class Integers(Conditions):
         return None
 
     def case_by_case(self, value: Index, make: Callable[[Affine], Any]) -> Any:
-        """What is made of an integer, under the condition of each of its cases."""
-        possible = self._possible(value)
+        """Return what `make` makes of an integer, under the condition of each of its cases."""
+        possible = self._possible_cases(value)
 
         def from_case(k: int) -> Any:
             p, a = possible[k]
@@ -150,16 +148,16 @@ class Integers(Conditions):
 
         return from_case(0)
 
-    def _possible(self, value: Index) -> list[Case]:
-        """The cases that may hold here."""
+    def _possible_cases(self, value: Index) -> list[Case]:
+        """Return the cases that may hold here."""
         binders, cases = tuple(self.binders), list(value.cases or ())
         here = conj(*self.conditions)
         return [(p, a) for p, a in cases if not sets.is_impossible(binders, conj(here, p))] or cases
 
     def by_cases(self, place: Any) -> Index | None:
-        """An integer of several cases; None for any other.
+        """Return an integer with several cases; None for others.
 
-        `a % n` is one where a is nowhere further than n below 0 or above n - 1, and taken to be where n is a size.
+        `a % n` is one if a is nowhere further than n below 0 or above n - 1.
         """
         if several_cases(place):
             return place
@@ -179,7 +177,7 @@ class Integers(Conditions):
         return Index(self, None, cases)
 
     def from_the_end(self, place: Any, size: Affine) -> Index | None:
-        """`x[-i]` where i may be 0: counted from the end, but for 0; None for any other index."""
+        """Return `x[-i]`'s index, where i may be 0: counted from the end, except for 0; None for other indices."""
         a = affine_of(place)
         if a is None or isinstance(place, int) or a.constant:
             return None
@@ -190,7 +188,7 @@ class Integers(Conditions):
     # Affine nowhere
 
     def looked_up(self, relation: str, arguments: tuple[Affine, ...], offset: Affine) -> Index:
-        """An entry of an index array, `src[e]`, plus an offset."""
+        """Return an entry of an index array, `src[e]`, plus an offset, as an integer."""
 
         def equals(k: Affine) -> Predicate:
             return Related(relation, (*arguments, k - offset))
@@ -256,8 +254,9 @@ class Integers(Conditions):
     def segment(
         self, first: Any, last: Any
     ) -> tuple[Affine, Affine, Callable[[Affine], Predicate]] | None:
-        """Of `ptr[i], ptr[i + 1]`, the ends of a segment: where segments begin, where they end, and whether an integer lies in
-        this one. None for other ends, and where the entries of `ptr` do not ascend.
+        """Return, for `ptr[i], ptr[i + 1]`, where the segments begin, where they end, and whether an integer lies in this one.
+
+        None for other ends, or if the entries of `ptr` do not ascend.
         """
         one, other = sought_of(first), sought_of(last)
         if one is None or other is None or one.entry is None or other.entry is None:
@@ -276,7 +275,7 @@ class Integers(Conditions):
         return offset, count + offset, lambda k: Related(ids.name, (k - offset, *at))
 
     def divided(self, op: str, a: Affine, n: Affine) -> Index:
-        """`a % n` or `a // n` of an index."""
+        """Return `a % n` or `a // n` of an index."""
         refusal = (
             f"`{op}` makes this index not affine",
             "use i, n, constants, +, - and constant multiples, or read an entry there, `x[(i + 1) % n]`; "
@@ -291,13 +290,13 @@ class Integers(Conditions):
             if not (k := self._divisor(n)):
                 return None
             if op == "//":
-                return self._quotients(sign, a, b * k, k)
+                return self._compare_quotient(sign, a, b * k, k)
             if sign in ("==", "!="):
                 p = conj(in_range(b, Affine.of(k)), self._is_multiple(a - b, k))
                 return p if sign == "==" else self._negation(p)
             if k > MANY:
                 return None
-            remainders = ((self._of_indices(sign, Affine.of(r), b), r) for r in range(k))
+            remainders = ((self._compare_affine(sign, Affine.of(r), b), r) for r in range(k))
             return disj(
                 *(conj(p, self._is_multiple(a - r, k)) for p, r in remainders if p != FALSE)
             )
@@ -333,13 +332,11 @@ class Integers(Conditions):
         return Index(self, sought=sought)
 
     def _divisor(self, n: Affine) -> int:
-        """The constant that an index is divided by; 0 where it is a size, or not positive."""
+        """Return the constant divisor of an index; 0 if it is a size or not positive."""
         return max(0, self.number(n)) if n.names <= self.integers else 0
 
     def _multiples(self, a: Affine, k: int) -> tuple[Affine, Affine]:
-        """The least multiple of k, and how many there are, between which `a` lies at all indices around; they may be more than
-        there need be.
-        """
+        """Return the least multiple of k, and how many multiples there are, in the range of `a` at all indices around."""
         for x in a.names & self.integers:  # which may be negative
             self.number(Affine.of(x))
         low = high = a
@@ -359,21 +356,21 @@ class Integers(Conditions):
         q = fresh("q", a.names | count.names)
         return exists(q, count, compare("=", a, (Affine.of(q) + first) * k))
 
-    def _quotients(self, op: str, a: Affine, low: Affine, k: int) -> Predicate:
-        """`a // k op b` where low is k·b."""
+    def _compare_quotient(self, op: str, a: Affine, low: Affine, k: int) -> Predicate:
+        """Return the predicate `a // k op b`, where low is k·b."""
         match op:
             case "==":
                 return conj(compare("≤", low, a), compare("<", a, low + k))
             case "!=":
                 return disj(compare("<", a, low), compare("≤", low + k, a))
             case "<" | ">=":
-                return self._of_indices(op, a, low)
-        return self._of_indices("<" if op == "<=" else ">=", a, low + k)
+                return self._compare_affine(op, a, low)
+        return self._compare_affine("<" if op == "<=" else ">=", a, low + k)
 
     # Whatever they are
 
     def compared_integers(self, op: str, left: Any, right: Any) -> Condition | bool | None:
-        """A comparison of integers; None where numbers must be compared."""
+        """Return a comparison of integers; None if they must be compared as numbers."""
         one, other = sought_of(left), sought_of(right)
         if one is not None and other is not None:
             (kind, a, n), (kind_, b, m) = one.division or _NONE, other.division or _NONE
@@ -389,27 +386,25 @@ class Integers(Conditions):
                 found.append(None if met is None else conj(p, met))
                 continue
             cases = self.cases_of(left) or ()
-            found += [conj(p, q, self._of_indices(op, a, b)) for q, a in cases]
+            found += [conj(p, q, self._compare_affine(op, a, b)) for q, a in cases]
         known = [p for p in found if p is not None]
         return self._known(disj(*known)) if known and len(known) == len(found) else None
 
     def as_term(self, value: Index) -> Term:
-        """An integer as a number."""
+        """Return an integer as a number."""
         if value.sought is not None:
             return value.sought.number()
         *others, last = [(p, self.index_term(a), None) for p, a in value.cases or ()]
         result = last
         for one in reversed(others):
-            made = self._either([one, result]).term
+            made = self._choose_by_predicate([one, result]).term
             result = (disj(one[0], result[0]), made, None)
         return result[1]
 
     def is_some(
         self, value: Index, condition: Callable[[Affine], Predicate | None]
     ) -> Predicate | None:
-        """Whether a condition holds of an integer that is affine nowhere; None where it is not known between what it lies, or
-        the condition is none.
-        """
+        """Return whether a condition holds for an integer that is not affine; None if its range is unknown."""
         assert value.sought is not None
         least, most = value.sought.least(), value.sought.most()
         if least is None or most is None:
@@ -421,20 +416,24 @@ class Integers(Conditions):
         return exists(next(iter(at.names)), most - least + 1, conj(equals, holds))
 
     def extent(self, e: Term) -> Range | None:
-        """Between which numbers an integer lies that index arrays and sizes decide; None where something else does."""
+        """Return between which numbers an integer lies that index arrays and sizes decide; None if something else does."""
         root, _ = strip_entries(e)
         if isinstance(root, Var) and root.name in self.numbers:
             ends = [affine_of(self.on_host(self.numbers[root.name], x)) for x in ("min", "max")]
-            return None if None in ends else _between(*(self.number(end or ZERO) for end in ends))
-        match e := self._meaning(e):
+            return (
+                None
+                if None in ends
+                else _enclosing_range(*(self.number(end or ZERO) for end in ends))
+            )
+        match e := self._resolve_name(e):
             case Const(Affine() | int() as a):
                 within: Range | None = (Affine.of(a), Affine.of(a) + 1)
                 for index, size in reversed(self.binders):
                     within = beyond(within, index, size)
                 assert within is not None
-                return _between(self.number(within[0]), self.number(within[1] - 1))
+                return _enclosing_range(self.number(within[0]), self.number(within[1] - 1))
             case Call(Function(name="kept" | "dropped"), (_, inner)) | Guard(_, inner):
-                return joined_ranges([self.extent(inner), _between(0, 0)])
+                return joined_ranges([self.extent(inner), _enclosing_range(0, 0)])
             case Add() | Mul() | Call():
                 name = e.function.name if isinstance(e, Call) else type(e).__name__
                 each = [self.extent(child) for child in e.children]
@@ -443,7 +442,9 @@ class Integers(Conditions):
         return None
 
     def negated_search(self, p: Predicate) -> Predicate | None:
-        """`¬p` where p searches index arrays, of which an entry is one integer: `∃ v. src(i, v) ∧ ¬q` of `∃ v. src(i, v) ∧ q`."""
+        """Return the negation of a search of index arrays, in which an entry is one integer: `∃ v. src(i, v) ∧ ¬q` for `∃ v.
+        src(i, v) ∧ q`.
+        """
         match p:
             case And(parts) | Or(parts):
                 found = [self.negated_search(part) for part in parts]
@@ -470,7 +471,7 @@ class Integers(Conditions):
         return negate(p)
 
     def _is_entry(self, p: Predicate, index: str) -> bool:
-        """Whether a condition says that an index, or so much more, is an entry of an index array."""
+        """Whether a predicate says that an index, perhaps plus a constant, is an entry of an index array."""
         if (
             not isinstance(p, Related)
             or p.negated
@@ -481,7 +482,7 @@ class Integers(Conditions):
         return entry.coefficient(index) == 1 and all(index not in a.names for a in at)
 
     def integers_as_numbers(self, value: Any) -> Any:
-        """An array of integers, or an integer that is not affine, as numbers to compute with; anything else as it is."""
+        """Return an array of integers, or an integer that is not affine, as numbers; other values unchanged."""
         if is_index_array(value):
             return self.whole(value)
         if not isinstance(value, Index) or affine_of(value) is not None:
@@ -491,26 +492,27 @@ class Integers(Conditions):
         )
 
 
-def _between(*values: int) -> Range:
+def _enclosing_range(*values: int) -> Range:
+    """Return the range of these integers."""
     return Affine.of(min(values)), Affine.of(max(values) + 1)
 
 
 def _extent_of(name: str, each: Sequence[tuple[int, int]]) -> Range | None:
-    """Between which numbers a function of integers lies, by those between which these lie, both included."""
+    """Return the range of a function of integers, from the ranges of its arguments, ends included; None if unknown."""
     match name, each:
         case "Add" | "maximum" | "minimum", _:
             of: dict[str, Callable[[int, int], int]] = {"Add": add, "maximum": max, "minimum": min}
-            return _between(*(of[name](a, b) for a, b in zip(*each, strict=True)))
+            return _enclosing_range(*(of[name](a, b) for a, b in zip(*each, strict=True)))
         case "Mul", [one, two]:
-            return _between(*(a * b for a in one for b in two))
+            return _enclosing_range(*(a * b for a in one for b in two))
         case "abs", [(low, high)]:
-            return _between(max(0, low, -high), max(-low, high))
+            return _enclosing_range(max(0, low, -high), max(-low, high))
         case "mod", [_, (n, m)] if n > 0:
-            return _between(0, m - 1)
+            return _enclosing_range(0, m - 1)
         case "floor_divide", [ends, (n, m)] if n > 0:
-            return _between(*(a // b for a in ends for b in (n, m)))
+            return _enclosing_range(*(a // b for a in ends for b in (n, m)))
         case (("less" | "less_equal" | "equal" | "picks"), _):
-            return _between(0, 1)
+            return _enclosing_range(0, 1)
     return None
 
 
@@ -519,7 +521,7 @@ _NONE = ("", ZERO, ZERO)
 
 
 def _ends_of(name: str, value: Any) -> tuple[Affine, ...] | None:
-    """The affine expressions of which an integer is the largest or smallest."""
+    """Return the affine expressions whose maximum or minimum an integer is; None for other integers."""
     if several_cases(value):
         return value.ends if value.extreme == name else None
     a = affine_of(value)

@@ -95,12 +95,12 @@ class Loops(Integers):
     computed: Callable[[str, Any, Any], Value]
 
     def each(self, k: int, value: Any) -> Iteration:
-        """What a loop over a value runs over."""
+        """Return what a loop over a value iterates over."""
         self.at(k)
         return self.iteration(value)
 
     def iteration(self, value: Any) -> Iteration:
-        """What a loop runs over: an array's entries, the parts of a tuple, list or dictionary, in order."""
+        """Return what a loop iterates over: an array's entries, or the parts of a container in order."""
         if isinstance(value, Iteration):
             return value
         if is_tuple(value):
@@ -126,7 +126,7 @@ class Loops(Integers):
         )
 
     def _over_chosen(self, value: Selected) -> Iteration:
-        """Over the entries that a condition chooses: over all, of which each is taken or not."""
+        """Return an iteration over all entries of a selection, each with whether it is taken."""
         axes = len(self.dims(value.mask)) - 1
         array, mask = value.array, value.mask
         if axes:
@@ -141,7 +141,7 @@ class Loops(Integers):
         )
 
     def only_taken(self, over: Iteration) -> Iteration:
-        """An iteration all of whose items are taken; TensorError where data choose."""
+        """Return an iteration all of whose items are taken; TensorError if data choose items."""
         if over.taken is not None:
             raise self.error(
                 "entries that a condition chooses, beside others or in an order",
@@ -150,6 +150,7 @@ class Loops(Integers):
         return over
 
     def _nowhere(self, _: Affine) -> Any:
+        """Raise TensorError: the items of a literal container have no symbolic index."""
         raise self.error("a tuple's part is chosen by a constant", "write `t[0]` or unpack it")
 
     def structured(self, value: Value) -> Any:
@@ -157,7 +158,7 @@ class Loops(Integers):
         return tuple(self.parts(value))
 
     def zipped(self, *values: Any) -> Iteration:
-        """`zip` of iterations, as long as the shortest."""
+        """Return `zip` of iterations, as long as the shortest."""
         each = [self.only_taken(self.iteration(value)) for value in values]
         fixed = [one.fixed for one in each if one.fixed is not None]
         length = reduce(self._shorter, (one.length for one in each))
@@ -171,12 +172,13 @@ class Loops(Integers):
         return Iteration(length, self._nowhere, rows)
 
     def _shorter(self, m: Affine, n: Affine) -> Affine:
+        """Return the smaller of two sizes."""
         if (m - n).is_constant:
             return m if (m - n).constant < 0 else n
         return self.same(m, n)
 
     def enumerated(self, value: Any, start: Any = 0) -> Iteration:
-        """`enumerate(value, start)`."""
+        """Return `enumerate(value, start)`."""
         one, first = self.only_taken(self.iteration(value)), self.affine(start, "`enumerate`")
         if one.fixed is not None:
             numbered = tuple((start + j, item) for j, item in enumerate(one.fixed))
@@ -184,7 +186,7 @@ class Loops(Integers):
         return Iteration(one.length, lambda a: (Index(self, first + a), one.item(a)))
 
     def backwards(self, value: Any) -> Iteration:
-        """`reversed(value)`."""
+        """Return `reversed(value)`."""
         one = self.iteration(value)
         if one.fixed is not None:
             return Iteration(one.length, self._nowhere, one.fixed[::-1])
@@ -197,15 +199,15 @@ class Loops(Integers):
         )
 
     def ranged(self, *bounds: Any) -> Iteration:
-        """`range` where it is a value."""
-        start, length, step = self._range(bounds)
+        """Return `range(…)` as an iteration."""
+        start, length, step = self._range_parts(bounds)
         if start.is_constant and length.is_constant:
             ints = range(start.constant, start.constant + step * length.constant, step)
             return Iteration(length, lambda a: Index(self, start + a * step), tuple(ints))
         return Iteration(length, lambda a: Index(self, start + a * step))
 
     def fitted(self, pattern: Pattern, item: Any) -> tuple[Any, ...]:
-        """The values of a pattern's names, in order."""
+        """Return the values of a pattern's names, in order."""
         if isinstance(pattern, str):
             return (item,)
         found: list[Any] = []
@@ -214,7 +216,7 @@ class Loops(Integers):
         return tuple(found)
 
     def unpacked(self, pattern: tuple[Any, ...], value: Any) -> tuple[list[Pattern], list[Any]]:
-        """The parts of a pattern and of a value, side by side; `*rest` takes several as a list."""
+        """Return the parts of a pattern beside those of a value; `*rest` takes several as a list."""
         parts = self._several(value, pattern)
         stars = [j for j, part in enumerate(pattern) if isinstance(part, str) and part[0] == "*"]
         if not stars:
@@ -232,7 +234,7 @@ class Loops(Integers):
         ]
 
     def unpack(self, k: int, pattern: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
-        """The values of the names that an assignment unpacks to, in order."""
+        """Return the values of the names to which an assignment unpacks, in order."""
         self.at(k)
         found = self.fitted(pattern, value)
         return tuple(
@@ -240,6 +242,7 @@ class Loops(Integers):
         )
 
     def _several(self, value: Any, pattern: tuple[Any, ...]) -> list[Any]:
+        """Return the parts of a value that is unpacked to a pattern."""
         if is_tuple(value):
             value = self.structured(cast("Value", self._bind(pattern_name(pattern), value)))
         if isinstance(value, Value) and isinstance(value.type, Array):
@@ -259,7 +262,7 @@ class Loops(Integers):
         return list(value)
 
     def range(self, k: int, function: Any, *bounds: Any) -> tuple[Any, ...] | Iteration:
-        """The integers that a `range` is called with; what it runs over where one is computed from data."""
+        """Return the bounds of a `range`, or an iteration if a bound is computed from data."""
         bounds = self.builtin(k, "range", function, bounds)
         computed = (x for x in bounds[:2] if isinstance(x, Value) and numbers_of(x) == "int")
         if any(self.count_before_call(bound) is None for bound in computed):
@@ -267,7 +270,7 @@ class Loops(Integers):
         return bounds
 
     def builtin(self, k: int, name: str, function: Any, value: T) -> T:
-        """What a call of a built-in function gives, where its name still means that function."""
+        """Return the value of a call of a built-in; TensorError if its name means another function here."""
         self.at(k)
         if function is not getattr(builtins, name):
             other = getattr(function, "__name__", repr(function))
@@ -276,8 +279,8 @@ class Loops(Integers):
             )
         return value
 
-    def _range(self, bounds: tuple[Any, ...]) -> tuple[Affine, Affine, int]:
-        """`range(…)` as its start, its length and its step."""
+    def _range_parts(self, bounds: tuple[Any, ...]) -> tuple[Affine, Affine, int]:
+        """Return the start, the length and the step of a `range`."""
         if not 1 <= len(bounds) <= 3:
             raise self.error("`range` takes one to three integers")
         for bound in bounds[:2]:
@@ -292,7 +295,7 @@ class Loops(Integers):
         if not step.is_constant or step.constant == 0:
             raise self.error("a step is a constant other than 0")
         if step.constant < 0:
-            start, length, k = self._range(
+            start, length, k = self._range_parts(
                 (Index(self, start * -1), Index(self, stop * -1), -step.constant)
             )
             return start * -1, length, -k
@@ -308,18 +311,18 @@ class Loops(Integers):
         return start, length, k
 
     def ensure_nonnegative_count(self, size: Affine) -> None:
-        """A loop of `range(2, n)` has no iterations for n < 2: there, what its size depends on becomes a number."""
+        """Require that a loop's length is not negative: where `range(2, n)` may be empty, n becomes a number."""
         if not (at_most(Affine.of(0), size) and self.integers.isdisjoint(size.names)):
             self.looked("the number of iterations", "the loop", size, size + 1, clips=True)
 
     def _binder(
         self, name: str, bounds: tuple[Any, ...], ragged: bool
     ) -> tuple[str, Affine, Affine, Predicate]:
-        """A fresh index, its size, what the Python variable means, and the guard that a size
-        which depends on outer indices takes.
+        """Return a fresh index, its size, what the Python variable means, and the guard for a size that depends on outer
+        indices.
         """
-        bounds, between = self._enclosing(bounds)
-        start, length, step = self._range(bounds)
+        bounds, between = self._enclosing_bounds(bounds)
+        start, length, step = self._range_parts(bounds)
         index = self.name(reserve_generated_names(name))
         self.spelt[index] = name
         meaning = start + Affine.of(index) * step
@@ -341,11 +344,11 @@ class Loops(Integers):
             raise self.error("this range depends on indices in a way that has no simple bound")
         return index, widest, meaning, compare("<", index, length)
 
-    def _enclosing(
+    def _enclosing_bounds(
         self, bounds: tuple[Any, ...]
     ) -> tuple[tuple[Any, ...], Callable[[Affine], Predicate] | None]:
-        """Bounds such as `max(0, i - k), min(n, i + k + 1)` as one start and one stop, and the condition on what the loop's
-        variable means that the others make; None where there are no others.
+        """Return bounds such as `max(0, i - k), min(n, i + k + 1)` as one start and one stop, and the condition that the others
+        impose on the loop's variable; None if there are none.
         """
         step = bounds[2] if len(bounds) == 3 else 1
         pair: tuple[Any, Any] = (0, bounds[0]) if len(bounds) == 1 else (bounds[0], bounds[1])
@@ -360,7 +363,7 @@ class Loops(Integers):
         up, stride = pace.constant > 0, abs(pace.constant)
         kinds = ("maximum", "minimum") if up else ("minimum", "maximum")
         starts, stops = (
-            self._bound_of(bound, kind) for bound, kind in zip(pair, kinds, strict=True)
+            self._extremes_of_bound(bound, kind) for bound, kind in zip(pair, kinds, strict=True)
         )
         first, last = (bound if sought_of(bound) else None for bound in pair)
         if stride > 1 and len(starts) > 1:
@@ -403,13 +406,14 @@ class Loops(Integers):
 
         def between(meaning: Affine) -> Predicate:
             sides = (first, starts, begins(meaning)), (last, stops, ends(meaning))
-            return conj(*(p for side in sides for p in self._of_bound(*side)))
+            return conj(*(p for side in sides for p in self._predicates_of_bound(*side)))
 
         return (Index(self, a), Index(self, b), step), between
 
     def mask_widest_range(self, bounds: Any) -> Iteration | None:
-        """A range between integers that data decide as the widest that there may be, of which each integer is taken or not; None
-        for any other range, and where no size bounds it.
+        """Return a range whose bounds data decide as the widest possible range, with whether each integer is taken.
+
+        None for other ranges, and if no size bounds it.
         """
         if isinstance(bounds, Iteration) or not any(self._by_data(bound) for bound in bounds[:2]):
             return None
@@ -418,7 +422,10 @@ class Loops(Integers):
         if not isinstance(step, int) or step == 0:
             return None
         up = step > 0
-        low, high = self._between(first if up else last), self._between(last if up else first)
+        low, high = (
+            self._range_of_bound(first if up else last),
+            self._range_of_bound(last if up else first),
+        )
         if low is None or high is None:
             return None
         start, stop = (low[0], high[1] - 1) if up else (high[1] - 1, low[0])
@@ -438,10 +445,11 @@ class Loops(Integers):
         return Iteration(widest.length, widest.item, None, taken)
 
     def _by_data(self, bound: Any) -> bool:
+        """Whether data decide a bound."""
         return isinstance(bound, Value) or sought_of(bound) is not None
 
-    def _between(self, bound: Any) -> Range | None:
-        """Between which sizes a bound of a range lies, whatever data decide."""
+    def _range_of_bound(self, bound: Any) -> Range | None:
+        """Return between which sizes a bound of a range lies, whatever the data are; None if unknown."""
         sought = sought_of(bound)
         if sought is None or sought.within is not None:
             known = range_of(bound)
@@ -457,18 +465,20 @@ class Loops(Integers):
         names = frozenset[str]().union(*(p.names for p, _ in bound.cases or ()))
         return bool(names & {i for i, _ in self.binders}) and self.one_case(bound) is None
 
-    def _of_bound(
+    def _predicates_of_bound(
         self, bound: Index | None, each: Sequence[Affine], holds: Callable[[Affine], Predicate]
     ) -> Sequence[Predicate]:
-        """What a bound asks of a loop's variable: of an integer that is affine nowhere, or of each of several that are."""
+        """Return what a bound requires of a loop's variable: once for a non-affine integer, or for each of several affine
+        expressions.
+        """
         if bound is None:
             return [holds(a) for a in each]
         found = self.is_some(bound, holds)
         assert found is not None  # for it has ends
         return [found]
 
-    def _bound_of(self, bound: Any, extreme: str) -> Sequence[Affine]:
-        """The affine expressions of which a bound is the largest or smallest, or between which it lies."""
+    def _extremes_of_bound(self, bound: Any, extreme: str) -> Sequence[Affine]:
+        """Return the affine expressions whose maximum or minimum a bound is, or between which it lies."""
         if not self._indices_decide(bound):
             return (self.affine(bound, "`range`"),)
         if (sought := sought_of(bound)) is not None:
@@ -484,18 +494,17 @@ class Loops(Integers):
         return ends
 
     def generate(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
-        """`[body(…) for pattern in bounds]`: `⊞`. `body` takes the values of the pattern's names. The size
-        may not depend on an outer index.
-        """
+        """Return the array `⊞` for `[body(…) for pattern in bounds]`. Its size may not depend on an outer index."""
         self.at(k)
         loop = Loop(k, pattern, bounds, body)
         return self.or_spelt_out(
             loop,
-            lambda: self._generated(loop),
+            lambda: self._generate_array(loop),
             lambda turns: self.written_out([body(*items) for items in turns]),
         )
 
-    def _generated(self, loop: Loop) -> Value:
+    def _generate_array(self, loop: Loop) -> Value:
+        """Return the array of a comprehension with one index."""
         if loop.taken is not None:
             raise self.error(*BY_DATA)
         index, size, item, _ = self.turn(loop, ragged=False)
@@ -512,7 +521,7 @@ class Loops(Integers):
         return made.of_nature(replace(nature, lists=1 + lists_of(entry), within=within))
 
     def dictionary(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
-        """`{key: value for pattern in bounds}`, of keys that are written out."""
+        """Return `{key: value for pattern in bounds}` with literal keys."""
         self.at(k)
         turns = self.constant_iterations(pattern, bounds) or []
         pairs = [pair for pair in (body(*items) for items in turns) if pair is not None]
@@ -526,9 +535,7 @@ class Loops(Integers):
     def or_spelt_out(
         self, loop: Loop, usual: Callable[[], T], spelt_out: Callable[[list[tuple[Any, ...]]], T]
     ) -> T:
-        """A loop as one over an index; where that is refused, and its count is a constant that is not
-        large, or its items are written out, its turns one by one.
-        """
+        """Trace a loop over an index; if that is refused, and the loop is short, trace its iterations one by one."""
         if (turns := self.fixed_iterations(loop.pattern, loop.bounds)) is not None:
             return spelt_out(turns)
         before = self.so_far()
@@ -550,13 +557,13 @@ class Loops(Integers):
         raise refused
 
     def fixed_iterations(self, pattern: Pattern, bounds: Any) -> list[tuple[Any, ...]] | None:
-        """What a loop's names are in each of its turns, where its items are written out."""
+        """Return the values of a loop's names in each iteration, if its items are literal; else None."""
         fixed = bounds.fixed if isinstance(bounds, Iteration) else None
         return None if fixed is None else [self.fitted(pattern, item) for item in fixed]
 
     def constant_iterations(self, pattern: Pattern, bounds: Any) -> list[tuple[Any, ...]] | None:
-        """What a loop's names are in each of its turns, where its items are written out, or a constant, or an integer that is a
-        parameter, says how many there are, and that is not large.
+        """Return the values of a loop's names in each iteration, if its items are literal, or its length is a constant or
+        integer parameter and small; else None.
         """
         if (fixed := self.fixed_iterations(pattern, bounds)) is not None:
             return fixed
@@ -567,7 +574,7 @@ class Loops(Integers):
         else:
             if any(map(self._indices_decide, bounds)):
                 return None
-            start, length, step = self._range(bounds)
+            start, length, step = self._range_parts(bounds)
 
             def item(a: Affine) -> Any:
                 return a.constant
@@ -582,7 +589,7 @@ class Loops(Integers):
     def turn(
         self, loop: Loop, ragged: bool
     ) -> tuple[str, Affine, Callable[[], tuple[Any, ...]], Predicate]:
-        """A fresh index, its size, what the loop's names mean at it, and the guard of `_binder`."""
+        """Return an iteration's fresh index, its size, the values of the loop's names, and the guard of `_binder`."""
         over = isinstance(loop.bounds, Iteration)
         name = "i" if over else pattern_name(loop.pattern)
         bounds = (Index(self, loop.bounds.length),) if over else loop.bounds
@@ -591,17 +598,17 @@ class Loops(Integers):
         return index, size, lambda: self.fitted(loop.pattern, item(meaning)), within
 
     def sum(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
-        """`sum(body(…) for pattern in bounds)`: `Σ`, of scalars or of arrays of one shape."""
+        """Return the sum `Σ` for `sum(body(…) for pattern in bounds)`, of scalars or of arrays of one shape."""
         self.at(k)
         loop = self._with_tests(Loop(k, pattern, bounds, body), self.given)
         return self.or_spelt_out(
             loop,
-            lambda: self._summed(loop),
+            lambda: self._sum_over_index(loop),
             lambda turns: self.added_up([loop.body(*items) for items in turns]),
         )
 
     def _with_tests(self, loop: Loop, given: Callable[[int, Any, Callable[[], Any]], Any]) -> Loop:
-        """A loop over items some of which are taken as one over all, whose body is `given` a condition."""
+        """Return a loop over chosen items as one over all, whose body `given` puts under a condition."""
         if (taken := loop.taken) is None:
             return loop
         over = loop.bounds
@@ -612,7 +619,8 @@ class Loops(Integers):
 
         return replace(loop, pattern=("taken", loop.pattern), bounds=pairs, body=chosen)
 
-    def _summed(self, loop: Loop) -> Value:
+    def _sum_over_index(self, loop: Loop) -> Value:
+        """Return the sum of a loop with one index."""
         index, size, item, within = self.turn(loop, ragged=True)
         with self.scope(Binder(index, size), within) as scope:
             term, _ = self.pack(loop.body(*item()))
@@ -620,11 +628,11 @@ class Loops(Integers):
         return self.summed(index, size, guard(within, lets(scope.bindings, term)))
 
     def added_up(self, values: Sequence[Any]) -> Any:
-        """A sum of values that are written out."""
+        """Return the sum of several values."""
         return reduce(lambda a, b: self.computed("+", a, b), values) if values else 0
 
     def summed(self, index: str, size: Affine, term: Term) -> Value:
-        """`Σ index:size. term`, entry by entry where the term is an array."""
+        """Return `Σ index:size. term`, entry by entry for an array."""
         if term.type == REAL:
             return Value(self, Sum(index, size, term))
         if not isinstance(term.type, Array):
@@ -639,7 +647,7 @@ class Loops(Integers):
         return self.build(dims, entry, parts)
 
     def given(self, k: int, condition: Any, body: Callable[[], Any]) -> Value:
-        """A comprehension's `if` in a sum."""
+        """Return a sum's summand under the `if` of its comprehension."""
         self.at(k)
         p, data = TRUE, None
         if self._on_data(condition):
@@ -657,7 +665,7 @@ class Loops(Integers):
         return Value(self, guarded(p, lets(scope.bindings, term)))
 
     def any(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
-        """`any(body(…) for pattern in bounds)`: `∃`, of a condition that indices decide; of one that data decide as `np.any`."""
+        """Return `any(…)`: `∃` of a condition that indices decide, or `np.any` of one that data decide."""
         self.at(k)
         loop = self._with_tests(Loop(k, pattern, bounds, body), self.and_then)
         if (turns := self.fixed_iterations(loop.pattern, loop.bounds)) is not None:
@@ -671,18 +679,18 @@ class Loops(Integers):
         return as_truth(self.built("any", as_truth(Value(self, Gen(index, size, term)))))
 
     def all(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
-        """`∀` is `¬∃¬`."""
+        """Return `all(…)` as `¬∃¬`."""
         none = self.any(k, pattern, bounds, lambda *names: self.negated(k, body(*names)))
         return self.negated(k, none)
 
 
 def flat(pattern: Pattern) -> list[str]:
-    """The names of a pattern."""
+    """Return the names of a pattern."""
     if isinstance(pattern, str):
         return [pattern.strip("*")]
     return [name for part in pattern for name in flat(part)]
 
 
 def pattern_name(pattern: Pattern) -> str:
-    """One name for all that a pattern names, `a_b`."""
+    """Return one name for a pattern: `a_b`."""
     return "_".join(flat(pattern))

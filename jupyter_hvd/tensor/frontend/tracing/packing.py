@@ -62,6 +62,8 @@ class SizeNamed(Exception):  # noqa: N818 - no error
 
 @dataclass
 class Scope:
+    """The lets that belong to a loop's body or a branch, which are bound at its end."""
+
     bindings: list[tuple[str, Term]] = field(default_factory=list)
 
 
@@ -126,18 +128,18 @@ class Packing:
         self.argument_values: Mapping[str, Any] = {}  # the arguments of the call that is traced for
 
     def error(self, message: str, help_: str = "") -> TensorError:
-        """What is wrong at the place that is being traced, and what to do about it."""
+        """Return an error at the present source location, with advice."""
         return TensorError(message, help_, self.place)
 
     def so_far(self) -> tuple[Any, ...]:
-        """What tracing has left behind so far, to go back to."""
+        """Return the present state of tracing, for `back_to`."""
         ends = [len(scope.bindings) for scope in self.scopes]
         checked = len(self.lookups), len(self.accesses)
         known = set(self.used), dict(self.truths), dict(self.counting)
         return ends, checked, known, self.memory.so_far()
 
     def back_to(self, before: tuple[Any, ...]) -> None:
-        """As if nothing had been traced since."""
+        """Restore a state that `so_far` returned."""
         ends, (lookups, accesses), known, memory = before
         self.used, self.truths, self.counting = known
         self.memory.back_to(memory)
@@ -146,7 +148,7 @@ class Packing:
         del self.lookups[lookups:], self.accesses[accesses:]
 
     def check(self, value: Value) -> None:
-        """A value may be read: it has one here, and shares nothing with an array that has been changed since."""
+        """Raise TensorError if a value has no value here, or shares entries with an array that has been changed since."""
         if value.defined is not None and not self.holds_here(value.defined):
             root, _ = strip_entries(value.unchecked)
             name = self.spelt.get(root.name, root.name) if isinstance(root, Var) else "this name"
@@ -161,12 +163,12 @@ class Packing:
             )
 
     def at(self, k: int) -> None:
-        """From here on the program is at its k-th place."""
+        """Move to the k-th source location."""
         self.place = self.places[k]
         self.here = k
 
     def note(self, term: Term) -> None:
-        """A term's place is where it is written first."""
+        """Remember the source location of a term, at its first occurrence."""
         if self.place is not None and not isinstance(term, Var | Const):
             self.places_of.setdefault(term, self.place)
 
@@ -188,8 +190,9 @@ class Packing:
 
     @contextmanager
     def where(self, mask: Callable[[], Value]) -> Iterator[None]:
-        """What is traced counts where a condition on data holds, which is made where it is wanted: a name that it got in an inner
-        scope would mean nothing outside.
+        """Trace under a condition on data.
+
+        `mask` makes the condition where it is needed, because a name from an inner scope would have no meaning outside.
         """
         self.holding.append(mask)
         before = self.numbers_where
@@ -203,27 +206,29 @@ class Packing:
             self.numbers_where = before
 
     def _tested_for_numbers(self, truth: Term) -> Iterator[Term]:
-        """The scalars of which a condition on data says whether they are numbers, or finite."""
+        """Yield the scalars that a condition on data tests for being numbers, or finite."""
         match truth:
-            case Var(name) if name in self.truths or self._meaning(truth) is not truth:
-                yield from self._tested_for_numbers(self.truths.get(name, self._meaning(truth)))
+            case Var(name) if name in self.truths or self._resolve_name(truth) is not truth:
+                yield from self._tested_for_numbers(
+                    self.truths.get(name, self._resolve_name(truth))
+                )
             case Call(Function(name="equal"), (a, b)) if a is b:
-                yield self._meaning(a)
+                yield self._resolve_name(a)
             case Call(Function(name="less"), (Call(Function(name="abs"), (a,)), Const(math.inf))):
-                yield self._meaning(a)
+                yield self._resolve_name(a)
             case Call() | Mul() | Guard():
                 for child in truth.children:
                     yield from self._tested_for_numbers(child)
 
     def as_number(self, e: Term) -> Term:
-        """A term, but 0 where a condition around has it that it is no number: its derivative would multiply zero by that."""
+        """Return a term, or 0 where a condition around says that it is no number: its derivative would be multiplied by that."""
         if not self.numbers_where or not isinstance(e, Var | At) or e.type != REAL:
             return e
-        test = self.numbers_where.get(self._meaning(e))
+        test = self.numbers_where.get(self._resolve_name(e))
         return e if test is None else Call(find_function("kept"), (test, e))
 
     def name(self, stem: str) -> str:
-        """A name that is not used yet, like `stem`, nor by an index around."""
+        """Return an unused name, like `stem`."""
         made = fresh(stem, self.used | {i for i, _ in self.binders})
         self.used.add(made)
         if made != stem:
@@ -231,34 +236,34 @@ class Packing:
         return made
 
     def times(self, a: Term, b: Term) -> Term:
-        """`a·b`; `|x|·|x|` is `x·x`, which has derivatives at 0 that those of its factors do not give."""
+        """Return `a·b`; for `|x|·|x|` return `x·x`, which has a derivative at 0."""
         inner = self.inside_of_abs(a) if a is b else None
         return Mul(a, b) if inner is None else Mul(inner, inner)
 
     def inside_of_abs(self, e: Term) -> Term | None:
-        """x where a term is known to be `|x|`."""
-        match self._meaning(e):
+        """Return x if a term is known to be `|x|`, else None."""
+        match self._resolve_name(e):
             case Call(function, (inner,)) if function.name == "abs":
                 return inner
         return None
 
-    def _meaning(self, e: Term) -> Term:
-        """What a name, or an entry of an array with a name, stands for, as far as it is known here."""
+    def _resolve_name(self, e: Term) -> Term:
+        """Return what a name, or an entry of a named array, stands for, as far as known here."""
         match e:
             case Var(name):
                 bindings = (pair for s in reversed(self.scopes) for pair in reversed(s.bindings))
                 found = next((term for bound, term in bindings if bound == name), e)
-                return e if found is e else self._meaning(found)
+                return e if found is e else self._resolve_name(found)
             case At(body, index):
-                array = self._meaning(body)
+                array = self._resolve_name(body)
                 if isinstance(array, Gen):
-                    return self._meaning(substitute(array.body, indices={array.index: index}))
+                    return self._resolve_name(substitute(array.body, indices={array.index: index}))
         return e
 
     # Packing and unpacking
 
     def pack(self, value: Any) -> tuple[Term, Layout]:
-        """A Python value of any kind as one term."""
+        """Return a Python value of any kind as one term, with its layout."""
         match value:
             case Value():
                 return value.term, value.layout
@@ -307,15 +312,15 @@ class Packing:
 
     @property
     def not_a_number(self) -> Term:
-        """`∞ - ∞`: no constant of the language is NaN."""
+        """NaN as `∞ - ∞`, because the language has no such constant."""
         return Add(Const(math.inf), Const(-math.inf))
 
     def index_term(self, a: Affine) -> Term:
-        """An affine expression as a number."""
+        """Return an affine expression as a number."""
         return Const(a if a.terms else a.constant)
 
     def scalar(self, value: Any, what: str) -> Term:
-        """A value as a term of type ℝ; `what` names in the error what it was wanted for."""
+        """Return a value as a term of type ℝ. `what` names in the error what it is needed for."""
         term, _ = self.pack(value)
         if term.type != REAL:
             raise self.error(
@@ -325,7 +330,7 @@ class Packing:
         return term
 
     def affine(self, value: Any, what: str) -> Affine:
-        """A value as an affine expression of indices and sizes; `what` as in `scalar`."""
+        """Return a value as an affine expression of indices and sizes. `what` names in the error what it is needed for."""
         if (a := affine_of(value)) is not None:
             return a
         if (data := data_of(value)) is not None:
@@ -353,7 +358,7 @@ class Packing:
         )
 
     def condition(self, value: Any) -> Predicate:
-        """A value as a predicate over indices; TensorError where data decide it."""
+        """Return a value as a predicate over indices; TensorError if data decide it."""
         match value:
             case Condition():
                 return value.predicate
@@ -369,7 +374,7 @@ class Packing:
         )
 
     def parts(self, value: Value) -> list[Value]:
-        """The selections of a tuple."""
+        """Return the parts of a tuple."""
         assert value.layout is not None
         made, term = [], value.term
         nature = Nature(shares=self.memory.of(value))
@@ -382,11 +387,12 @@ class Packing:
     # Statements
 
     def bind(self, k: int, name: str, value: Any) -> Any:
-        """An assignment is a let."""
+        """Return the value that a name has after an assignment: a let."""
         self.at(k)
         return self._bind(name, value)
 
     def _bind(self, name: str, value: Any) -> Any:
+        """Bind a value to a name without a source location: costly terms get a let, containers part by part."""
         size = a.name if (a := affine_of(value)) is not None else None
         if size is not None and size in self.nameless and not self.binders:
             self.nameless.remove(size)
@@ -415,7 +421,7 @@ class Packing:
         return value
 
     def result(self, k: int, value: Any) -> Any:
-        """What the function returns: anything that can be packed."""
+        """Check and return what the function returns: anything that can be packed."""
         self.at(k)
         self.pack(value)
         return value

@@ -83,7 +83,7 @@ class Change:
 
 
 class InOrder(TensorError):  # noqa: N818 - another loop may do
-    """What is refused of a loop whose turns are independent of one another, and not of one that carries values."""
+    """The reason why a loop's iterations are not independent; a loop that carries values has no such limit."""
 
 
 class NoSuchEntry(TensorError):  # noqa: N818 - the program reads beyond a list
@@ -123,7 +123,7 @@ class Carried(UnreadableValue):
 
     @property
     def begun(self) -> Any:
-        """What the name has before the outermost loop."""
+        """The name's value before the outermost loop."""
         return self.start.begun if isinstance(self.start, Carried) else self.start
 
     def __getattr__(self, name: str) -> Any:
@@ -166,8 +166,8 @@ class Appended(UnreadableValue):
         self.lasts: list[State] = []
 
     def from_the_end(self, place: Any) -> int | None:
-        """Which entry from the end so far is at a place, 1 for the last: of `y[-2]`, or of `y[i - 2]` where that says
-        the same; None where that is not constant.
+        """Return which entry from the end is at a position, 1 for the last: of `y[-2]`, or an equal `y[i - 2]`; None if that is
+        not constant.
         """
         if isinstance(place, int) and place < 0:
             return -place
@@ -195,11 +195,11 @@ class State:
 
     @property
     def begins(self) -> tuple[Term, ...]:
-        """How the parts begin."""
+        """The initial values of the parts."""
         return parts_of(self.start)
 
     def made_of(self, parts: Iterable[Term]) -> Term:
-        """The value of such parts."""
+        """Return the value that consists of these parts."""
         rest = iter(parts)
 
         def build(type_: Type) -> Term:
@@ -213,9 +213,8 @@ class State:
 
 @dataclass(frozen=True)
 class Known:
-    """What is taken for known of what a loop carries, until a turn shows otherwise: between which sizes whole numbers lie, and
-    which are whole numbers, conditions or lists; how they begin, where nothing is said. Lists that are `filled` are not
-    appended to. `steps` says of what changes its size by how much.
+    """Assumptions about what a loop carries, until an iteration contradicts them: ranges of integers; which values are
+    integers, conditions or lists; by how much sizes change (`steps`). Lists that are `filled` are not appended to.
     """
 
     ranges: Sequence[Range | None] = ()
@@ -243,12 +242,12 @@ class Recurrences(Entries):
         self.lists: dict[str, Appended] = {}  # what a loop carries that begins as a written list
 
     def one_by_one(self, loop: Loop) -> tuple[Any, ...]:
-        """A loop whose turns read what those before have left: `iterate`. What it carries keeps its size, or changes it by as
-        much in each turn.
+        """Trace a loop whose iterations read what earlier ones left, as `iterate`. Carried values keep their size, or change it
+        by a constant.
         """
         before = self.so_far()
         try:
-            return self._carrying(loop)
+            return self._trace_carrying(loop)
         except NoSuchEntry:
             raise
         except TensorError as error:
@@ -259,17 +258,17 @@ class Recurrences(Entries):
             before = self.so_far()
             self.at(loop.k)
             with suppress(TensorError):
-                return self._carrying(loop, Known(steps=steps, filled=frozenset(steps)))
+                return self._trace_carrying(loop, Known(steps=steps, filled=frozenset(steps)))
             self.at(loop.k)
             self.back_to(before)
         raise refused
 
     def _steps_of_sizes(self, loop: Loop) -> dict[str, Steps]:
-        """By how much the first turn of a loop makes what it carries longer, where it does."""
+        """Return by how much the first iteration makes carried values longer, for those whose size changes."""
         if isinstance(loop.bounds, Iteration):
             first = loop.bounds.item(Affine.of(0))
         else:
-            first = self.index(self._range(self._enclosing(loop.bounds)[0])[0])
+            first = self.index(self._range_parts(self._enclosing_bounds(loop.bounds)[0])[0])
         before, found = self.so_far(), dict[str, Steps]()
         with suppress(TensorError, SizesMet), self.scope():
             before_turn = [self._parts_of_value(value) for value in loop.values]
@@ -281,10 +280,11 @@ class Recurrences(Entries):
         return found
 
     def _parts_of_value(self, value: Any) -> tuple[Term, ...]:
+        """Return the terms that a value consists of; of anything but a tensor none."""
         return parts_of(self.pack(value)[0]) if isinstance(value, Value) else ()
 
-    def _carrying(self, loop: Loop, known: Known = NOTHING_YET) -> tuple[Any, ...]:
-        """A loop that carries values."""
+    def _trace_carrying(self, loop: Loop, known: Known = NOTHING_YET) -> tuple[Any, ...]:
+        """Trace a loop that carries values, under assumptions; return the values of the names after it."""
         self.at(loop.k)
         so_far, names, values = self.so_far(), loop.names, loop.values
         filled, steps = known.filled, known.steps
@@ -295,7 +295,9 @@ class Recurrences(Entries):
         index, size, item, within = self.turn(loop, ragged=True)
         self.ensure_nonnegative_count(size)
         begun = tuple(
-            self._lengthened(self._begun(name, value, index, name in filled), steps, index, size)
+            self._pad_initial(
+                self._make_initial(name, value, index, name in filled), steps, index, size
+            )
             for name, value in zip(names, values, strict=True)
         )
         if steps and within != TRUE:
@@ -304,13 +306,13 @@ class Recurrences(Entries):
         with self.scope(Binder(index, size), within) as scope, self.counting_as_size(index, steps):
             around, self.open = self.open, [*self.lists.values(), *filter(_is_appended, begun)]
             try:
-                left = loop.body(*item(), *map(self._during, begun, ranges, kinds))
+                left = loop.body(*item(), *map(self._value_in_iteration, begun, ranges, kinds))
             finally:
                 self.open = around
             for list_ in filter(_is_appended, left):
                 self._compute_appended(list_)
             if steps:
-                left = self._all_at_their_longest(begun, left)
+                left = self._pad_all(begun, left)
         self.at(loop.k)
         again = None
         kept_kinds = [kind_of_both(x, kind_of(y)) for x, y in zip(kinds, left, strict=False)]
@@ -331,7 +333,7 @@ class Recurrences(Entries):
             )
         if again is not None:
             self.back_to(so_far)
-            return self._carrying(loop, again)
+            return self._trace_carrying(loop, again)
         # What a turn gives beyond what it carries is a list that begins with the loop.
         count = len(left)
         left = (*left, *(x.chosen for x in left if isinstance(x, Appended) and x.chosen))
@@ -350,22 +352,22 @@ class Recurrences(Entries):
             for j, (old, value) in enumerate(zip(outer, left, strict=True)):
                 if old is UNSET:
                     kinds[j], ranges[j] = kind_of(value), beyond(range_of(value), index, size)
-        made = [self._carried_on(one, value) for one, value in zip(begun, left, strict=True)]
+        made = [self._next_value(one, value) for one, value in zip(begun, left, strict=True)]
         read = _NOTHING.union(*(e.variables for _, e in scope.bindings))
         read = read.union(*(e.variables for _, e in filter(None, made)))
         outside = read - {x for x, _ in scope.bindings}
         self._changed_by_one_name(begun, left, changed, outside)
-        carried = [self._kept(*found, read) if found else None for found in made]
+        carried = [self._keep_carried(*found, read) if found else None for found in made]
         for one, found in zip(begun, carried, strict=True):
             if found and found[0].list and isinstance(one, State) and self._is_read(one, read):
                 raise self.error(found[0].list.message, found[0].list.help)
-        twins = _twins([found for found in carried if found]) if within == TRUE else {}
+        twins = _find_twins([found for found in carried if found]) if within == TRUE else {}
         kept = [found for found in carried if found and found[0].parts[0].name not in twins]
         if not kept:
             raise self.error("nothing that this loop leaves can be carried on")
         bindings = scope.bindings
         if within != TRUE:
-            kept = [(state, self._as_long_as(within, state, e)) for state, e in kept]
+            kept = [(state, self._keep_beyond(within, state, e)) for state, e in kept]
             bindings = [(x, guarded(within, e)) for x, e in bindings]
         turn = lets(bindings, to_pairs([x for _, e in kept for x in parts_of(e)], Pair))
         if steps:
@@ -377,7 +379,7 @@ class Recurrences(Entries):
         each = dict(zip(parts, components(history, len(parts)), strict=True))
         each |= {x: each[twin.parts[0].name] for x, twin in twins.items()}
         after = tuple(
-            self._after(
+            self._value_after(
                 found[0], each, size, self._nature_after(value, range_, kind, index, size), twins
             )
             if found
@@ -399,7 +401,7 @@ class Recurrences(Entries):
         )
 
     def _compute_appended(self, list_: Appended) -> None:
-        """Work out what a turn appends to a list."""
+        """Compute what an iteration appends to a list."""
         if list_.value is not None and len(list_.changes) < 2:
             return
         block = self.block_of(list_.name, list_.changes)
@@ -412,7 +414,7 @@ class Recurrences(Entries):
 
     @contextmanager
     def counting_as_size(self, index: str, steps: Mapping[str, Steps]) -> Iterator[None]:
-        """The index of a loop is like a size in it, where the sizes of what it carries depend on it."""
+        """Treat a loop's index like a size within the loop, if sizes of carried values depend on it."""
         before = self.sizing
         if steps:
             self.sizing = before | {index}
@@ -422,8 +424,8 @@ class Recurrences(Entries):
         finally:
             self.sizing = before
 
-    def _lengthened(self, one: Any, steps: Mapping[str, Steps], index: str, size: Affine) -> Any:
-        """What is carried, as long as its longest, where it changes its size."""
+    def _pad_initial(self, one: Any, steps: Mapping[str, Steps], index: str, size: Affine) -> Any:
+        """Return a carried value at its largest size, if its size changes."""
         if not isinstance(one, State) or one.name not in steps:
             return one
         dims = [dimensions(part.type) for part in one.parts]
@@ -432,20 +434,20 @@ class Recurrences(Entries):
         for n in (n for own in lengths for n in own.after):
             self.looked(f"the size of {one.name} after the loop", one.name, n, n + 1)
         starts = [
-            self._padded(Value(self, e), own.first, own.longest)
+            self._pad(Value(self, e), own.first, own.longest)
             for e, own in zip(one.begins, lengths, strict=True)
         ]
         parts = tuple(Var(x.name, e.type) for x, e in zip(one.parts, starts, strict=True))
         return replace(one, start=one.made_of(starts), parts=parts, lengths=lengths)
 
-    def _padded(
+    def _pad(
         self,
         value: Value,
         own: Sequence[Affine],
         longest: Sequence[Affine],
         carried: Term | None = None,
     ) -> Term:
-        """An array with zeros behind its entries: those of `carried`, so that only what is new is a change of it."""
+        """Return an array with zeros behind its entries: those of `carried`, so that only new entries change it."""
         if tuple(own) == tuple(longest):
             return value.term
         value = self.plainly(value)
@@ -460,20 +462,21 @@ class Recurrences(Entries):
 
         return self.build(longest, entry, value).term
 
-    def _cut_to(self, e: Term, dims: Sequence[Affine]) -> Term:
-        """The first entries of an array."""
+    def _truncate(self, e: Term, dims: Sequence[Affine]) -> Term:
+        """Return the first entries of an array."""
         if tuple(dims) == dimensions(e.type):
             return e
         value = Value(self, e)
         return self.build(dims, lambda *at: self.read(value, *at), value).term
 
-    def _all_at_their_longest(self, begun: Sequence[Any], left: Sequence[Any]) -> tuple[Any, ...]:
-        """What a turn leaves, each with zeros beyond what it has, where the loop carries it so."""
+    def _pad_all(self, begun: Sequence[Any], left: Sequence[Any]) -> tuple[Any, ...]:
+        """Return what an iteration leaves, with zeros up to the largest size of each carried value."""
         if any(isinstance(value, Appended) for value in left):
             raise self.error("a loop that appends to a list, and changes the size of an array")
-        return (*map(self._at_its_longest, begun, left), *left[len(begun) :])
+        return (*map(self._pad_one, begun, left), *left[len(begun) :])
 
-    def _at_its_longest(self, one: Any, value: Any) -> Any:
+    def _pad_one(self, one: Any, value: Any) -> Any:
+        """Return what an iteration leaves for one carried value, padded to its largest size."""
         if not isinstance(one, State) or not one.lengths:
             return value
         term, layout = self.pack(_listed_like(one.layout, value))
@@ -484,13 +487,13 @@ class Recurrences(Entries):
             )
         with self.memory.as_it_was():  # for an append changes what is carried
             padded = [
-                self._padded(Value(self, e), own.next, own.longest, x if own.grows else None)
+                self._pad(Value(self, e), own.next, own.longest, x if own.grows else None)
                 for e, own, x in zip(parts, one.lengths, one.parts, strict=True)
             ]
         return Value(self, one.made_of(padded), layout).of_nature(kind_of(value))
 
     def entry(self, k: int, array: Any, *places: Any) -> Any:
-        """As any entry; the last ones of a list that the loop appends to are carried on."""
+        """Return an entry; the last entries of a list that the loop appends to are carried values."""
         list_ = self.lists.get(array.variable) if isinstance(array, Value) else array
         if isinstance(list_, Appended) and len(places) == 1:
             back = list_.from_the_end(places[0])
@@ -500,7 +503,7 @@ class Recurrences(Entries):
         return super().entry(k, array, *places)
 
     def _entry_before(self, list_: Appended, back: int) -> Any:
-        """An entry of a list that a loop appends to, so many from the end."""
+        """Return the entry of a growing list that is `back` positions from its end."""
         for change in reversed(list_.changes):
             if not self._happens(list_, change):
                 raise self.error(
@@ -519,9 +522,9 @@ class Recurrences(Entries):
             )
         assert written is not None
         for j in range(len(list_.lasts), back):
-            state = self._state(list_.name, *self.pack(written[-1 - j]))
+            state = self._make_state(list_.name, *self.pack(written[-1 - j]))
             list_.lasts.append(replace(state, name=f"{list_.name}[{-1 - j}]"))
-        entry = self._during(list_.lasts[back - 1], None, Nature())
+        entry = self._value_in_iteration(list_.lasts[back - 1], None, Nature())
         numbers = nature_of(written or ()).numbers  # of what is an index, all are
         return entry.of_nature(Nature(numbers=numbers)) if numbers == "int" else entry
 
@@ -532,7 +535,7 @@ class Recurrences(Entries):
         return here and not change.axes
 
     def _last_entries(self, list_: Appended) -> Sequence[Any]:
-        """The entries of a list that the next turn reads as its last, the very last first."""
+        """Return the entries of a list that the next iteration reads as its last, the last one first."""
         if not list_.lasts and not list_.indexed:
             return ()
         one_each = not list_.chosen and not any(change.axes for change in list_.changes)
@@ -542,7 +545,7 @@ class Recurrences(Entries):
                 READ_BY_NAME,
             )
         newest = [change.entry for change in reversed(list_.changes)]
-        older = [self._during(one, None, Nature()) for one in list_.lasts]
+        older = [self._value_in_iteration(one, None, Nature()) for one in list_.lasts]
         return [*newest, *older][: len(list_.lasts)]
 
     def _changed_by_one_name(
@@ -552,9 +555,7 @@ class Recurrences(Entries):
         changed: set[str],
         read: frozenset[str],
     ) -> None:
-        """What a turn changes in place nothing else reads: nor what it leaves by other names, nor what
-        was there before by other names.
-        """
+        """Raise TensorError if a loop changes an array in place that something else reads under another name."""
         lists = [x for x in left if isinstance(x, Appended) and x.value is not None]
         for one, value in zip(begun, left, strict=True):
             if not isinstance(one, State):
@@ -585,7 +586,7 @@ class Recurrences(Entries):
                     )
 
     def apart(self, name: str, own: frozenset[str], read: frozenset[str]) -> None:
-        """Nothing that is read shares entries with an array that a loop changes in place."""
+        """Raise TensorError if something that is read shares entries with an array that a loop changes in place."""
         for other in read:
             if not own.isdisjoint(arrays(self.memory.of_variable(other))):
                 raise self.error(
@@ -593,9 +594,11 @@ class Recurrences(Entries):
                     "take a copy before the loop: `old = y.copy()`",
                 )
 
-    def _kept(self, state: State, term: Term, read: frozenset[str]) -> tuple[State, Term] | None:
-        """What is carried and what a turn leaves; None where that has another shape and is not read by
-        the turn after.
+    def _keep_carried(
+        self, state: State, term: Term, read: frozenset[str]
+    ) -> tuple[State, Term] | None:
+        """Return a carried value and what an iteration leaves for it; None if the shape changes and the next iteration does not
+        read it.
         """
         if self._fits(state, term):
             return state, term
@@ -608,9 +611,9 @@ class Recurrences(Entries):
             "to a list, `y = []`, `y.append(e)`, and give what the next iteration reads a name of its own, `last = e`",
         )
 
-    def _as_long_as(self, within: Predicate, state: State, term: Term) -> Term:
-        """What a turn leaves of a loop that is as long as an outer index says: in the turns beyond, what it
-        found.
+    def _keep_beyond(self, within: Predicate, state: State, term: Term) -> Term:
+        """Return what an iteration leaves in a loop whose length depends on an outer index: beyond the length, the value
+        stays.
         """
         if state.list:
             raise self.error(
@@ -621,19 +624,20 @@ class Recurrences(Entries):
         return self._entrywise(term, found, within, self._negation(within))
 
     def _is_read(self, state: State, read: frozenset[str]) -> bool:
+        """Whether a carried value is read."""
         return not read.isdisjoint(x.name for x in state.parts)
 
     def _read_as_growing(self, begun: Any, left: Any) -> str | None:
-        """A list of which entries were read as those of one that grows, and that does not."""
+        """Return the name of a list that was read as growing but is not appended to; None if there is none."""
         if not isinstance(begun, State) or isinstance(left, Appended):
             return None
         list_ = self.lists.get(begun.parts[0].name)
         return begun.name if list_ is not None and list_.lasts else None
 
-    def _begun(
+    def _make_initial(
         self, name: str, value: Any, index: str, filled: bool = False
     ) -> State | Appended | Any:
-        """What a loop carries by a name, from how it begins."""
+        """Return what a loop carries under a name, from its value before the loop."""
         depths = len(self.conditions) + 1, len(self.masks), index
         if isinstance(value, list) and not value:
             return Appended(name, None, *depths)
@@ -653,13 +657,13 @@ class Recurrences(Entries):
         term, layout = self.pack(value)
         if isinstance(term.type, Product):
             term = cast("Value", self._bind(name, Value(self, term, layout))).term
-        state = self._state(name, term, layout, value)
+        state = self._make_state(name, term, layout, value)
         if isinstance(value, Value) and value.written is not None and not filled:
             self.lists[state.parts[0].name] = Appended(name, value, *depths)
         return state
 
     def _begun_within(self, name: str, one: Any, value: Any) -> Any:
-        """What begins within a loop that has a turn at least, and is there after it."""
+        """Return the initial value for a name that first gets a value inside a loop with at least one iteration."""
         if (
             one is not UNSET
             or isinstance(value, Index | UnreadableValue)
@@ -670,7 +674,7 @@ class Recurrences(Entries):
             return undefined(name)
         if not isinstance(value, Value) or value.type != array(dimensions(value.type)):
             raise self.error(f"`{name}` begins within the loop", "give it a value before")
-        return self._state(name, zero_of(value.term), None)
+        return self._make_state(name, zero_of(value.term), None)
 
     def _changes_size(self, value: Any) -> bool:
         """Whether a value's size depends on an index."""
@@ -679,7 +683,8 @@ class Recurrences(Entries):
         sizes = (n for part in parts_of(value.term) for n in dimensions(part.type))
         return any(n.names & self.every_index for n in sizes)
 
-    def _state(self, name: str, start: Term, layout: Layout, value: Any = None) -> State:
+    def _make_state(self, name: str, start: Term, layout: Layout, value: Any = None) -> State:
+        """Return a carried value with names for its parts."""
         each = parts_of(start)
         for part in each:
             if part.type != array(dimensions(part.type)):
@@ -693,14 +698,16 @@ class Recurrences(Entries):
         parts = tuple([Var(x, part.type) for x, part in zip(names, each, strict=True)])
         return State(name, start, parts, layout)
 
-    def _during(self, one: State | Appended | Any, within: Range | None, kind: Nature) -> Any:
-        """What the name means in a turn."""
+    def _value_in_iteration(
+        self, one: State | Appended | Any, within: Range | None, kind: Nature
+    ) -> Any:
+        """Return what a carried name means within an iteration."""
         if not isinstance(one, State):
             return one
         parts: Sequence[Term] = one.parts
         if one.lengths:
             each = zip(parts, one.lengths, strict=True)
-            parts = [self._cut_to(part, own.now) for part, own in each]
+            parts = [self._truncate(part, own.now) for part, own in each]
         shares = _NOTHING_SHARED.union(*(self.memory.now(Value(self, x)) for x in one.parts))
         nature = replace(kind, within=within if kind.numbers else None, shares=shares)
         made = Value(self, one.made_of(parts), one.layout).of_nature(nature)
@@ -712,14 +719,14 @@ class Recurrences(Entries):
     def _nature_after(
         self, value: Any, within: Range | None, kind: Nature, index: str, size: Affine
     ) -> Nature:
-        """What is known of what is carried, after the loop, which may have no turn; or of a list's entries."""
+        """Return what is known of a carried value after the loop, which may have no iteration; for a list, of its entries."""
         if isinstance(value, Appended):
             nature = nature_of([value.value])
             return replace(nature, within=beyond(nature.within, index, size))
         return replace(kind, within=within, shares=self.memory.now(value))
 
-    def _carried_on(self, one: State | Appended | Any, value: Any) -> tuple[State, Term] | None:
-        """What is carried, and what a turn leaves there."""
+    def _next_value(self, one: State | Appended | Any, value: Any) -> tuple[State, Term] | None:
+        """Return a carried value and the term that an iteration leaves for it; None if it is not carried."""
         if isinstance(one, State) and not isinstance(value, UnreadableValue):
             return one, self.pack(_listed_like(one.layout, value))[0]
         if isinstance(one, Appended) and (value is not one or one.value is None):
@@ -730,10 +737,10 @@ class Recurrences(Entries):
         if not isinstance(value, Appended) or value.value is None:
             return None
         term = value.value.term
-        return replace(self._state(value.name, zero_of(term), None), list=value), term
+        return replace(self._make_state(value.name, zero_of(term), None), list=value), term
 
     def _fits(self, state: State, term: Term) -> bool:
-        """Whether a value may be carried on by this name; SizesMet where only sizes can tell."""
+        """Whether a value has the type of a carried one; SizesMet if only sizes can tell."""
         befores, afters = state.begins, parts_of(term)
         if len(befores) != len(afters):
             return False
@@ -747,7 +754,7 @@ class Recurrences(Entries):
                 self.same(a, b)
         return True
 
-    def _after(
+    def _value_after(
         self,
         state: State,
         each: Mapping[str, Term],
@@ -755,14 +762,14 @@ class Recurrences(Entries):
         nature: Nature,
         twins: Mapping[str, State],
     ) -> Any:
-        """What a name means after the loop."""
+        """Return what a carried name means after the loop."""
         if state.list:
             history = each[state.parts[0].name]
             twin = twins.get(state.parts[0].name)
             listed = (
                 Value(self, history)
                 if twin and self._begins_with(state.list, twin)
-                else self._listed(
+                else self._list_after(
                     None if state.list.axes or state.list.chosen else state.list.first,
                     history,
                     size,
@@ -782,7 +789,9 @@ class Recurrences(Entries):
             return made
         ends: list[Term] = [At(each[x.name], size) for x in state.parts]
         if state.lengths:
-            ends = [self._cut_to(e, own.after) for e, own in zip(ends, state.lengths, strict=True)]
+            ends = [
+                self._truncate(e, own.after) for e, own in zip(ends, state.lengths, strict=True)
+            ]
         last = state.made_of(ends)
         return self._bind(state.name, Value(self, last, state.layout).of_nature(nature))
 
@@ -791,8 +800,8 @@ class Recurrences(Entries):
         written = list_.first.written if list_.first is not None else None
         return written is not None and [self.pack(x)[0] for x in written] == [twin.start]
 
-    def _listed(self, first: Value | None, history: Term, size: Affine) -> Value:
-        """What a list has after a loop has appended to it: what it had, and the values of the turns."""
+    def _list_after(self, first: Value | None, history: Term, size: Affine) -> Value:
+        """Return a list after a loop has appended to it: its entries before, and those of the iterations."""
         i = self.name("i")
         here = Affine.of(i)
         if first is None:
@@ -808,14 +817,16 @@ class Recurrences(Entries):
         return made.of_nature(Nature(1))
 
 
-def _twins(carried: Sequence[tuple[State, Term]]) -> dict[str, State]:
-    """Of lists to which each turn appends what it carries on, that; by what the list itself would be carried as."""
+def _find_twins(carried: Sequence[tuple[State, Term]]) -> dict[str, State]:
+    """Return the carried values that equal what each iteration appends to a list, by the name under which the list would be
+    carried.
+    """
     plain = {e: state for state, e in carried if not state.list and len(state.parts) == 1}
     return {state.parts[0].name: plain[e] for state, e in carried if state.list and e in plain}
 
 
 def _listed_like(layout: Layout, value: Any) -> Any:
-    """A list that is written out as several arrays, where that is what the loop carries."""
+    """Return a literal list as several arrays, if the loop carries it so."""
     written = value.written if isinstance(value, Value) else None
     if written is None or not isinstance(layout, Laid) or layout.form.make is not list:
         return value
@@ -823,22 +834,23 @@ def _listed_like(layout: Layout, value: Any) -> Any:
 
 
 def kind_of(value: Any) -> Nature:
-    """What is known of a value that a loop carries."""
+    """Return what is known of a value that a loop carries."""
     return Nature(lists_of(value) if isinstance(value, Value) else 0, numbers_of(value))
 
 
 def kind_of_both(one: Nature, two: Nature) -> Nature:
-    """What is known of a value that is one of two."""
+    """Return what is known of a value that is one of two."""
     lists = one.lists if one.lists == two.lists else 0
     return Nature(lists, one.numbers if one.numbers == two.numbers else "")
 
 
 def left_there(name: str) -> str:
+    """Return the message that a name still has its value from the previous iteration."""
     return f"`{name}` has the value that the previous iteration stored there"
 
 
 def parts_of(e: Term) -> tuple[Term, ...]:
-    """The parts of a term that are no pairs, in order."""
+    """Return the parts of a term that are not pairs, in order."""
     if isinstance(e, Pair):
         return (*parts_of(e.first), *parts_of(e.second))
     if isinstance(e.type, Product):
@@ -847,7 +859,7 @@ def parts_of(e: Term) -> tuple[Term, ...]:
 
 
 def steps_of(before: Sequence[Term], after: Sequence[Term]) -> Steps:
-    """By how much each part is longer; nothing where none is, or that is no constant."""
+    """Return by how much each part's axes are longer; () if none is, or the difference is not constant."""
     if len(before) != len(after):
         return ()
     sizes = [(dimensions(a.type), dimensions(b.type)) for a, b in zip(before, after, strict=True)]
@@ -857,6 +869,7 @@ def steps_of(before: Sequence[Term], after: Sequence[Term]) -> Steps:
 
 
 def _is_appended(value: Any) -> TypeGuard[Appended]:
+    """Whether a value is a list that a loop appends to."""
     return isinstance(value, Appended)
 
 
@@ -866,6 +879,7 @@ def zero_of(e: Term) -> Term:
 
 
 def undefined(name: str) -> UnreadableValue:
+    """Return a stand-in for a name that has a value in one branch only."""
     return UnreadableValue(
         f"`{name}` has a value in one branch of an `if` only",
         "give it one in the other branch, too, or before the `if`",
@@ -873,6 +887,7 @@ def undefined(name: str) -> UnreadableValue:
 
 
 def gone(name: str) -> UnreadableValue:
+    """Return a stand-in for a name whose value ends with a loop."""
     return UnreadableValue(
         f"`{name}` has only a value within the loop above", "compute it again after the loop"
     )

@@ -27,8 +27,8 @@ class Selections(Statements):
     ramp: Callable[[Affine], Value]
 
     def selection(self, array: Any, places: tuple[Any, ...]) -> Selected | None:
-        """`x[p]` where p is an array of conditions, as long as the first axes of x; `x[i, j]` where i and j are the places
-        of pairs; and what there is of a selection behind its first axis.
+        """Return `x[p]` for an array of conditions p over the first axes of x, or `x[i, j]` at pairs of positions; None for
+        other indices.
         """
         if any(isinstance(place, Selected) and place.pairs for place in places):
             return self._at_pairs(array, places)
@@ -54,8 +54,8 @@ class Selections(Statements):
         return Selected(self, array, mask, test.term)
 
     def window(self, array: Any, place: slice, rest: tuple[Any, ...]) -> Any:
-        """`x[max(0, i - k):min(n, i + k)]`, whose ends are several and indices decide which: what a condition on the place
-        chooses.
+        """Return `x[max(0, i - k):min(n, i + k)]`, whose ends indices decide: the entries whose position satisfies a
+        condition.
         """
         if isinstance(array, Changed):
             raise self.error(*STORED_IN_SLICE)
@@ -71,6 +71,7 @@ class Selections(Statements):
         return chosen
 
     def in_slice(self, place: slice, size: Affine) -> Value:
+        """Return the condition array of the positions in a slice whose ends data or indices decide."""
         if place.step not in (None, 1):
             raise self.error(
                 "a slice with a step whose ends data decide, or are a `max` or `min` of indices",
@@ -86,8 +87,16 @@ class Selections(Statements):
             chosen: Value = as_truth(self.condition_array([size], lies_in))
             return chosen
         by_data = [sought_of(end) is not None for end in (place.start, place.stop)]
-        lows = () if place.start is None or by_data[0] else self._bound_of(place.start, "maximum")
-        ends = () if place.stop is None or by_data[1] else self._bound_of(place.stop, "minimum")
+        lows = (
+            ()
+            if place.start is None or by_data[0]
+            else self._extremes_of_bound(place.start, "maximum")
+        )
+        ends = (
+            ()
+            if place.stop is None or by_data[1]
+            else self._extremes_of_bound(place.stop, "minimum")
+        )
         for end in (place.start, place.stop):
             for p, a in self.cases_of(end) or ():
                 with self.scope(condition=p):  # below 0 it would be counted from the end
@@ -122,7 +131,7 @@ class Selections(Statements):
         holds: Callable[[Affine, Affine], Predicate],
         constants: Callable[[], Any],
     ) -> tuple[Selected, ...]:
-        """The rows and the columns of the pairs of indices that a condition on these chooses."""
+        """Return the rows and the columns of the pairs of indices for which a condition holds."""
         mask = as_truth(self.condition_array([rows, columns], holds))
         made = []
         for axis in (0, 1):
@@ -132,7 +141,7 @@ class Selections(Statements):
         return tuple(made)
 
     def _at_pairs(self, array: Any, places: tuple[Any, ...]) -> Selected:
-        """`x[i]`, `D[i, j]`, `P[i, 0]` where i and j are the rows and columns of pairs."""
+        """Return `x[i]`, `D[i, j]` or `P[i, 0]`, where i and j are the rows and columns of pairs."""
         count = 2 if len(places) > 1 and isinstance(places[1], Selected) else 1
         pairs, rest = places[:count], places[count:]
         first = pairs[0]
@@ -159,7 +168,7 @@ class Selections(Statements):
         return Selected(self, self.once(made), first.mask, first.written)
 
     def selected(self, function: Callable[..., Any], safe: bool, *values: Any) -> Selected:
-        """A function entry by entry of selections by one condition, and of what is the same for all of these."""
+        """Return a function, entry by entry, of selections by one condition and of values that all entries share."""
         first = next((value for value in values if isinstance(value, Selected)), None)
         if first is None:
             raise self.error(
@@ -188,7 +197,7 @@ class Selections(Statements):
         return self._chosen_with(first, made)
 
     def _chosen_with(self, value: Selected, array: Value) -> Selected:
-        """Entries of another array that the same condition chooses."""
+        """Return the entries of another array that the same condition chooses."""
         made = Selected(self, self.once(array), value.mask, value.written)
         made.length, made.ends = value.length, value.ends
         return made
@@ -203,20 +212,21 @@ class Selections(Statements):
         return one.written is other.written
 
     def _where_chosen(self, value: Selected, other: Any) -> Value:
+        """Return a selection's array with another value where the condition does not hold."""
         return self.chosen(self._widened(value), value.array, other)
 
     def _widened(self, value: Selected) -> Value:
-        """The condition, as of every entry of the array."""
+        """Return the condition for every entry of the array."""
         rest = len(self.dims(value.array)) - len(self.dims(value.mask))
         made: Value = self.subscript(value.mask, (..., *[None] * rest)) if rest else value.mask
         return made
 
     def how_many(self, value: Selected) -> Any:
-        """How many rows are chosen, a number."""
+        """Return the number of chosen rows."""
         return forms.build(self, "count_nonzero", value.mask)
 
     def of_selected(self, name: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """What a function makes of selections: a number, or an array of the axes that are not chosen of."""
+        """Return a reduction of selections: a number, or an array over the axes that are not chosen from."""
         value, *others = arguments
         chosen = [isinstance(x, Selected) for x in arguments]
         ranks = [
@@ -267,7 +277,7 @@ class Selections(Statements):
     def _reduced(
         self, name: str, value: Selected, axis: Any, named: Mapping[str, Any] | None = None
     ) -> Any:
-        """NumPy's function of the entries `where` a condition holds: of none, the largest is -inf."""
+        """Return NumPy's reduction of the entries `where` a condition holds; of no entries, the largest is -inf."""
         rank = len(self.dims(value.array if axis is None else value.mask))
         given = {"axis": tuple(range(rank)), "where": self._widened(value), **(named or {})}
         if name in ("max", "min"):
@@ -275,13 +285,13 @@ class Selections(Statements):
         return forms.form_named(name).call(self, (value.array,), given)
 
     def _of_each(self, name: str, value: Selected, axis: int, named: dict[str, Any]) -> Selected:
-        """A function along an axis that is not chosen of, one of the last."""
+        """Return a function along one of the last axes, which the condition does not choose from."""
         form = forms.form_named(name)
         made = form.call(self, (self._where_chosen(value, 1),), {**named, "axis": axis})
         return self._chosen_with(value, self.whole(made))
 
     def how_many_entries(self, value: Selected) -> Any:
-        """How many numbers there are in the rows that are chosen."""
+        """Return the number of entries in the chosen rows."""
         count = self.how_many(value)
         for size in self.dims(value.array)[len(self.dims(value.mask)) :]:
             count = self.computed("*", count, self.scalar_of(size))
@@ -290,12 +300,14 @@ class Selections(Statements):
     # What else there is of a selection
 
     def minus(self, k: int, value: Any) -> Any:
+        """Return `-value`, also of a selection."""
         if isinstance(value, Selected):
             self.at(k)
             return self.selected(self.negative, False, value)
         return super().minus(k, value)
 
     def binary(self, k: int, op: str, left: Any, right: Any) -> Any:
+        """Return `left op right`, also of selections."""
         if isinstance(left, Selected) or isinstance(right, Selected):
             self.at(k)
             if op == "@":
@@ -306,6 +318,7 @@ class Selections(Statements):
         return super().binary(k, op, left, right)
 
     def _compare(self, op: str, left: Any, right: Any) -> Any:
+        """Return a comparison, also of selections."""
         if isinstance(left, Selected) or isinstance(right, Selected):
             ordinary = super()._compare
             return self.selected(lambda a, b: as_truth(ordinary(op, a, b)), False, left, right)

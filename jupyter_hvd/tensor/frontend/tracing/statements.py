@@ -94,7 +94,7 @@ ITERATIONS = 1000  # of a `while` loop, which are written out
 
 
 class Raised(TensorError):  # noqa: N818 - it says what the program raises
-    """What a `raise` in the program gives, where it is met."""
+    """The error for a `raise` that the traced program reaches."""
 
 
 class Statements(Recurrences):
@@ -109,10 +109,12 @@ class Statements(Recurrences):
         super().__init__()
 
     def so_far(self) -> tuple[Any, ...]:
+        """Return the present state of tracing, for `back_to`."""
         changes = [(c, len(c.changes), dict(vars(c))) for c in self.open]
         return super().so_far(), len(self.masks), changes, set(self.borrowed), dict(self.lists)
 
     def back_to(self, before: tuple[Any, ...]) -> None:
+        """Restore a state that `so_far` returned."""
         traced, masks, changes, self.borrowed, self.lists = before
         super().back_to(traced)
         del self.masks[masks:]
@@ -121,7 +123,7 @@ class Statements(Recurrences):
             del carried.changes[end:]
 
     def current(self, get: Callable[[], Any], local: bool = False) -> Any:
-        """What a name means, or nothing yet; `local` where it occurs in one loop only."""
+        """Return a name's value, or that it has none yet; `local` if it occurs in one loop only."""
         try:
             return get()
         except NameError:
@@ -138,7 +140,7 @@ class Statements(Recurrences):
         then: Callable[..., Any],
         other: Callable[..., Any],
     ) -> tuple[Any, ...]:
-        """What names mean after an `if` statement."""
+        """Return the values of names after an `if` statement."""
         self.at(k)
         test = self.as_condition(test)
         if (known := known_truth(test)) is not None:
@@ -151,10 +153,10 @@ class Statements(Recurrences):
                     return self.branch(k, data, names, values, then, other)
 
                 return self.branch(k, Condition(self, p), names, values, inner, other)
-            return self._masked(k, test, names, values, then, other)
+            return self._branch_on_data(k, test, names, values, then, other)
         p = self.condition(test)
         found, ends = [], list[list[int]]()
-        with self.memory.branches() as ways:
+        with self.memory.list_branches() as ways:
             for condition, run in ((p, then), (self._negation(p), other)):
                 before = [len(c.changes) for c in self.open]
                 ends.append(before)
@@ -167,15 +169,16 @@ class Statements(Recurrences):
         self.at(k)
         (_, first, a), (q, second, b) = found
         self._append_either_way(
-            ends, p, lambda x, y: self._either([(p, x.term, None), (q, y.term, None)])
+            ends, p, lambda x, y: self._choose_by_predicate([(p, x.term, None), (q, y.term, None)])
         )
         with self.memory.as_it_was():
             return tuple(
-                self._joined(name, (p, first, x), (q, second, y))
+                self._join_branches(name, (p, first, x), (q, second, y))
                 for name, x, y in zip(names, a, b, strict=True)
             )
 
-    def _joined(self, name: str, one: tuple[Any, ...], two: tuple[Any, ...]) -> Any:
+    def _join_branches(self, name: str, one: tuple[Any, ...], two: tuple[Any, ...]) -> Any:
+        """Return a name's value after two branches that indices decide between."""
         (p, first, x), (q, second, y) = one, two
         if x is y:
             return x
@@ -195,35 +198,35 @@ class Statements(Recurrences):
             term, layout = self.pack(value)
             branches.append((condition, lets(bindings, term), layout))
             defined.append(conj(condition, where))
-        made = self._bind(name, self._one_of(self._either(branches), x, y))
+        made = self._bind(name, self._one_of(self._choose_by_predicate(branches), x, y))
         return made if defined == [p, q] else self._only_where(name, disj(*defined), made)
 
     def _shared_list(self, x: Any, y: Any) -> Appended | None:
-        """The list that a loop appends to, where branches leave it, whichever have appended; None for anything else."""
+        """Return the list that a loop appends to, if both branches leave it; else None."""
         list_ = self._growing(x)
         return list_ if list_ is not None and list_ is self._growing(y) else None
 
     def _defined_where(
         self, name: str, p: Predicate, bindings: Sequence[tuple[str, Term]], value: Any
     ) -> Any:
-        """What a name means that has a value in one branch only: that, where the branch is taken, and nothing elsewhere."""
+        """Return the value of a name that only one branch defines; it can be read only where that branch is taken."""
         if isinstance(value, UnreadableValue | list) or not isinstance(value, Value):
             return undefined(name)
         made = self._bind(name, Value(self, guarded(p, lets(bindings, value.term)), value.layout))
         return self._only_where(name, p, made)
 
     def _only_where(self, name: str, p: Predicate, value: Any) -> Any:
-        """A value that a name has where a condition holds only."""
+        """Mark a value as defined only where a condition holds."""
         if not isinstance(value, Value):
             return undefined(name)
         value.defined = p
         return value
 
     def _one_of(self, value: Value, one: Any, two: Any) -> Value:
-        """A value that is one of two: it may share what either does."""
+        """Mark a value that is one of two as sharing what either shares."""
         return value.of_nature(self.nature_of_one(one, two))
 
-    def _masked(
+    def _branch_on_data(
         self,
         k: int,
         test: Value,
@@ -232,10 +235,11 @@ class Statements(Recurrences):
         then: Callable[..., Any],
         other: Callable[..., Any],
     ) -> tuple[Any, ...]:
+        """Return the values of names after an `if` that data decide: both branches are traced."""
         not_test = self.once(self._negated(test), "not_test")
         test = self.once(test, "test")
         found, ends = [], list[list[int]]()
-        with self.memory.branches() as ways:
+        with self.memory.list_branches() as ways:
             for mask, run in ((test, then), (not_test, other)):
                 ends.append([len(c.changes) for c in self.open])
                 self.masks.append(mask)
@@ -245,10 +249,10 @@ class Statements(Recurrences):
         self.at(k)
         self._append_either_way(ends, test, lambda x, y: self.chosen(test, x, y))
         with self.memory.as_it_was():
-            return self._joined_by(test, names, found)
+            return self._join_by_data(test, names, found)
 
     def _leave_scope(self, change: Change, masks: int, scope: Scope) -> None:
-        """Close a change of a branch, whose masks beyond so many are conditions within it."""
+        """Close a change that a branch made; masks beyond the first `masks` are conditions within the branch."""
         change.term = lets(scope.bindings, change.term)
         inner = (Value(self, lets(scope.bindings, m.unchecked)) for m in change.masks[masks:])
         change.masks = (*change.masks[:masks], *inner)
@@ -261,7 +265,7 @@ class Statements(Recurrences):
         test: Predicate | Value,
         join: Callable[[Value, Value], Value],
     ) -> None:
-        """Where both branches append one entry, and nothing else decides whether they do, one of two is appended."""
+        """Join appends of both branches into one append of either value, if nothing else decides whether they happen."""
         for c, begin, middle in zip(self.open, *ends, strict=True):
             one, two = c.changes[begin:middle], c.changes[middle:]
             under = conj(*self.conditions[c.depth :])
@@ -279,7 +283,10 @@ class Statements(Recurrences):
             merged = Change("append", made.term, under, under=under, masks=masks, entry=made)
             c.changes[begin:] = [merged]
 
-    def _joined_by(self, test: Value, names: tuple[str, ...], found: list[Any]) -> tuple[Any, ...]:
+    def _join_by_data(
+        self, test: Value, names: tuple[str, ...], found: list[Any]
+    ) -> tuple[Any, ...]:
+        """Return the values of names after two branches that data decide between."""
         joined = []
         for name, x, y in zip(names, *found, strict=True):
             if x is y:
@@ -299,7 +306,7 @@ class Statements(Recurrences):
         return tuple(joined)
 
     def _one_list(self, test: Value, one: Any, two: Any) -> Any:
-        """A list that is one of two where data say so, of which one is the other with more entries; None where neither is."""
+        """Return a list that is one of two by data, of which one is the other with more entries; None if neither is."""
         for before, after in ((one, two), (two, one)):
             grown = after.grown if isinstance(after, Selected) else None
             if grown is not None and grown[0] is before:
@@ -323,7 +330,7 @@ class Statements(Recurrences):
         return self._appended_to("listed", first, more, flags, 0)
 
     def _more_chosen(self, value: Selected, more: Value, flags: Value) -> Selected:
-        """Entries that a condition chooses, and more of which others are chosen."""
+        """Return a selection with more entries, of which others are chosen."""
         nature = replace(value.array.nature, lists=1)
         array = self.joined_lists(value.array.of_nature(nature), more.of_nature(nature))
         mask = self.joined_lists(
@@ -335,8 +342,9 @@ class Statements(Recurrences):
         return made
 
     def returned(self, k: int, test: Any, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
-        """`if p: return a`, and what comes after it; where `raise` is on one way, sizes that decide are numbers, and the result
-        is not a number where data decide that it is taken.
+        """Return the result of `if p: return a` and what follows.
+
+        If one branch raises, sizes that decide become numbers; where data decide that it is taken, the result is NaN.
         """
         before = self.so_far()
         try:
@@ -351,7 +359,7 @@ class Statements(Recurrences):
             raise
 
     def _not_raised(self, test: Value, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
-        """What a function gives of which one way raises, and not a number where that is taken."""
+        """Return the result of two branches of which one raises: NaN where that one is taken."""
         before = self.so_far()
         try:
             value, raises = other(), test
@@ -362,7 +370,7 @@ class Statements(Recurrences):
         return self._nan_unless(finished, value)
 
     def raised(self, k: int, error: str) -> Any:
-        """`raise ValueError(…)`, where the program comes there."""
+        """Raise the error for a `raise` statement that the program reaches."""
         self.at(k)
         raise Raised(
             f"this raises {error}",
@@ -371,7 +379,7 @@ class Statements(Recurrences):
         )
 
     def asserted(self, k: int, test: Any) -> None:
-        """`assert p`, of what sizes and numbers decide: sizes that it says are equal are one."""
+        """Check an `assert` that sizes and numbers decide. Sizes that it says are equal become one."""
         self.at(k)
         if isinstance(test, Condition) and not test.predicate.relations:
             for part in conjuncts(test.predicate):
@@ -397,10 +405,11 @@ class Statements(Recurrences):
         values: tuple[Any, ...],
         body: Callable[..., Any],
     ) -> tuple[Any, ...]:
-        """What names mean after a `for` statement. `plain` are those that it assigns anew."""
-        return self._repeated(Loop(k, pattern, bounds, body, names, plain, values))
+        """Return the values of names after a `for` statement. `plain` says which of them it assigns rather than adds to."""
+        return self._trace_for(Loop(k, pattern, bounds, body, names, plain, values))
 
-    def _repeated(self, loop: Loop) -> tuple[Any, ...]:
+    def _trace_for(self, loop: Loop) -> tuple[Any, ...]:
+        """Return the values of names after a loop: as sums, as a recurrence, or iteration by iteration."""
         self.at(loop.k)
         if (taken := loop.taken) is not None:
             over, count = loop.bounds, len(flat(loop.pattern))
@@ -415,15 +424,15 @@ class Statements(Recurrences):
                 return self.branch(loop.k, test, loop.names, values, run, lambda *values: values)
 
             pattern = "taken", loop.pattern
-            return self._repeated(replace(loop, pattern=pattern, bounds=pairs, body=chosen))
-        turns = self._written_out(loop)
+            return self._trace_for(replace(loop, pattern=pattern, bounds=pairs, body=chosen))
+        turns = self._iterations_to_write(loop)
         if turns is not None and isinstance(loop.bounds, Iteration):
             return self._one_after_the_other(turns, loop.values, loop.body)
         if turns is not None and len(turns) <= LONG:
-            return self._short(turns, loop)
+            return self._trace_short(turns, loop)
         return self.or_spelt_out(
             loop,
-            lambda: self._looped(turns, loop),
+            lambda: self._trace_loop(turns, loop),
             lambda each: self._one_after_the_other(each, loop.values, loop.body),
         )
 
@@ -438,14 +447,16 @@ class Statements(Recurrences):
         bound: tuple[str, Any, int] | None,
         ends: bool,
     ) -> tuple[Any, ...]:
-        """What names mean after a `while` statement. Where sizes decide how often it runs, it is written out; where data do, it
-        is a loop of as many iterations as there are at most, which change nothing from the first on for which the condition
-        does not hold. If there are more than a comment says, what it changes is not a number.
+        """Return the values of names after a `while` statement.
+
+        If sizes decide how often it runs, its iterations are traced one by one. If data do, it becomes a loop of the largest
+        possible length, which changes nothing once the condition fails. If a comment's bound is exceeded, what the loop changes
+        is NaN.
 
         Args:
-            bound: what bounds it: the name that counts the iterations, the bound, and 1 where the count reaches it; the name is
-                empty where a comment says so.
-            ends: whether there is a `break` in it.
+            bound: the name that counts iterations, the bound, and 1 if the count reaches it; the name is empty if a comment
+                states the bound.
+            ends: whether there is a `break` in the loop.
         """
         self.at(k)
         for done in range(ITERATIONS):
@@ -465,6 +476,7 @@ class Statements(Recurrences):
     def _repeat_at_most(
         self, loop: Loop, test: Callable[..., Any], bound: tuple[str, Any, int], ends: bool
     ) -> tuple[Any, ...]:
+        """Return the values of names after a `while` loop with a bound on its iterations."""
         k, names, values = loop.k, loop.names, loop.values
         counter, limit, more = bound
         most = self.affine(limit, "how often this loop runs at most") + more
@@ -474,7 +486,7 @@ class Statements(Recurrences):
         def once(_: Any, *values: Any) -> tuple[Any, ...]:
             return self.branch(k, test(*values), names, values, loop.body, lambda *values: values)
 
-        after = self._repeated(replace(loop, bounds=(Index(self, most),), body=once))
+        after = self._trace_for(replace(loop, bounds=(Index(self, most),), body=once))
         if counter:
             return after
         unfinished = test(*after)
@@ -491,7 +503,7 @@ class Statements(Recurrences):
         )
 
     def _nan_unless(self, finished: Value, value: Any) -> Any:
-        """Numbers as they are where `finished` is 1, and not a number where it is 0: 0/0."""
+        """Return numbers unchanged where `finished` is 1, and NaN (0/0) where it is 0."""
         leaves: list[Any] = []
         rebuilt = self.flattened(value, leaves)
         return rebuilt(
@@ -504,7 +516,7 @@ class Statements(Recurrences):
         )
 
     def _decided_by_sizes(self, test: Any) -> bool:
-        """Whether a condition holds that sizes decide; these become numbers."""
+        """Whether sizes alone decide a condition, and it holds; these sizes become numbers."""
         if (known := known_truth(test)) is not None:
             return known
         decides = not isinstance(test, Value) or self.predicate_of(test) is not None
@@ -515,9 +527,9 @@ class Statements(Recurrences):
             self.number(Affine.of(size))
         return p == TRUE
 
-    def _looped(self, turns: list[Any] | None, loop: Loop) -> tuple[Any, ...]:
-        """A loop that only adds up, or whose turns are one by one; where it can be neither, and its count
-        is a constant, written out, however long.
+    def _trace_loop(self, turns: list[Any] | None, loop: Loop) -> tuple[Any, ...]:
+        """Return the values of names after a loop that only adds up, or carries values; else after its iterations one by one,
+        if the count is constant.
         """
         if turns is not None:
             after = self._as_one(loop)
@@ -526,7 +538,7 @@ class Statements(Recurrences):
             return after
         before = self.so_far()
         try:
-            return self._added_up(loop)
+            return self._trace_independent(loop)
         except TensorError as error:
             begun = not all(
                 isinstance(v, UnreadableValue) and not isinstance(v, Carried) for v in loop.values
@@ -539,12 +551,12 @@ class Statements(Recurrences):
         self.at(loop.k)
         self.back_to(before)
         if (over := self.mask_widest_range(loop.bounds)) is not None:
-            return self._repeated(replace(loop, bounds=over))
+            return self._trace_for(replace(loop, bounds=over))
         return self.one_by_one(loop)
 
-    def _short(self, turns: list[Any], loop: Loop) -> tuple[Any, ...]:
-        """A loop of few turns, written out; one by one where that would be too long, for every statement costs time
-        before anything runs, and where names mean the same after it.
+    def _trace_short(self, turns: list[Any], loop: Loop) -> tuple[Any, ...]:
+        """Return the values of names after a loop of few iterations: one by one, or as a loop if tracing each would take too
+        long.
         """
         before, begun, values = self.so_far(), self.bound, loop.values
         first = self._one_after_the_other(turns[:1], values, loop.body)
@@ -561,15 +573,15 @@ class Statements(Recurrences):
         return self._one_after_the_other(turns, values, loop.body)
 
     def _as_one(self, loop: Loop, lasting: bool = False) -> tuple[Any, ...] | None:
-        """A loop that only adds up, or one that carries values; None where it can be neither, or where a name that must be
-        `lasting` would have no value after it.
+        """Return the values after a loop that only adds up, or one that carries values; None if it can be neither, or if
+        `lasting` and a name would have no value after it.
 
-        Sums need no order, so they come first. A loop that has a list first carries it: of loops within one another that append
-        to it, the entries are then one array.
+        Sums need no order, so they come first. But a loop with a list carries it first: nested loops that append to it then
+        make one array.
         """
-        ways = [(self.one_by_one, lasting), (self._added_up, lasting)]
+        ways = [(self.one_by_one, lasting), (self._trace_independent, lasting)]
         if not any(isinstance(value, list) for value in loop.values):
-            ways = [(self._added_up, True), *ways[: 1 if lasting else 2]]
+            ways = [(self._trace_independent, True), *ways[: 1 if lasting else 2]]
         for trace, lasts in ways:
             before = self.so_far()
             with suppress(TensorError):
@@ -589,13 +601,13 @@ class Statements(Recurrences):
     def _one_after_the_other(
         self, turns: list[Any], values: tuple[Any, ...], body: Callable[..., Any]
     ) -> tuple[Any, ...]:
-        """A loop that is written out."""
+        """Return the values of names after iterations that are traced one by one."""
         for item in turns:
             values = tuple(body(*item, *values))
         return values
 
-    def _added_up(self, loop: Loop) -> tuple[Any, ...]:
-        """A loop whose turns do not read what those before have left."""
+    def _trace_independent(self, loop: Loop) -> tuple[Any, ...]:
+        """Return the values of names after a loop whose iterations do not read what earlier ones left."""
         index, size, item, within = self.turn(loop, ragged=True)
         with self.scope(Binder(index, size), within) as scope:
             carried = [
@@ -610,7 +622,7 @@ class Statements(Recurrences):
         self.at(loop.k)
         self._nothing_else_read(carried, scope.bindings)
         changed = sum(len(c.changes) for c in carried)
-        bindings = self._shared(index, size, within, scope.bindings) if changed > 1 else None
+        bindings = self._share_lets(index, size, within, scope.bindings) if changed > 1 else None
         results: list[Any] = []
         for c in carried:
             if c.plain:
@@ -629,23 +641,23 @@ class Statements(Recurrences):
                 )
                 continue
             for change in c.changes:
-                change.term = _closed(change.term, scope.bindings, bindings)
-                result = self._applied(c, result, change, index, size, within)
-            results.append(self._in_place(c.start, result) if c.in_place else result)
+                change.term = _bind_lets(change.term, scope.bindings, bindings)
+                result = self._apply_change(c, result, change, index, size, within)
+            results.append(self._change_in_place(c.start, result) if c.in_place else result)
         return tuple(results)
 
     def _nothing_else_read(
         self, carried: Sequence[Carried], bindings: Sequence[tuple[str, Term]]
     ) -> None:
-        """No turn reads by another name what the loop changes in place."""
+        """Raise TensorError if an iteration reads, by another name, what the loop changes in place."""
         terms = [e for _, e in bindings] + [x.term for c in carried for x in c.changes]
         read = frozenset[str]().union(*(e.variables for e in terms)) - {x for x, _ in bindings}
         for c in carried:
             if c.in_place and not isinstance(c.start, Carried):
                 self.apart(c.name, arrays(self.memory.of(c.start)), read)
 
-    def _in_place(self, old: Any, new: Any) -> Any:
-        """What an array is after it has been changed in place: whatever shares its entries has changed."""
+    def _change_in_place(self, old: Any, new: Any) -> Any:
+        """Return an array after a change in place; everything that shares its entries counts as changed."""
         if not isinstance(old, Value) or not isinstance(new, Value) or not self.is_array(old):
             return new
         shares = self.memory.change(old)
@@ -653,23 +665,23 @@ class Statements(Recurrences):
             self.memory.name(new.variable, shares)
         return new.of_nature(replace(old.nature, shares=shares, within=new.nature.within))
 
-    def _written_out(self, loop: Loop) -> list[Any] | None:
-        """The turns of a loop that is written out: over a tuple, or one of constant count in which a
-        turn may take what the one before has left.
+    def _iterations_to_write(self, loop: Loop) -> list[Any] | None:
+        """Return the iterations of a loop over a container, or of constant count if an iteration may read what the previous one
+        left; else None.
         """
         if isinstance(loop.bounds, Iteration):
             return self.fixed_iterations(loop.pattern, loop.bounds)
         if any(map(self._indices_decide, loop.bounds)):
             return None
-        start, length, step = self._range(loop.bounds)
+        start, length, step = self._range_parts(loop.bounds)
         if any(loop.plain) and start.is_constant and length.is_constant:
             return [(start.constant + step * j,) for j in range(length.constant)]
         return None
 
-    def _shared(
+    def _share_lets(
         self, index: str, size: Affine, within: Predicate, bindings: Sequence[tuple[str, Term]]
     ) -> dict[str, Term]:
-        """A turn's lets as arrays over all turns, for several changes to read."""
+        """Return an iteration's lets as arrays over all iterations, for several changes to read."""
         at, found = Affine.of(index), dict[str, Term]()
         for name, term in bindings:
             array = Value(self, Gen(index, size, guard(within, substitute(term, found))))
@@ -677,25 +689,25 @@ class Statements(Recurrences):
             found[name] = At(whole.term, at)
         return found
 
-    def _applied(
+    def _apply_change(
         self, c: Carried, start: Any, change: Change, index: str, size: Affine, within: Predicate
     ) -> Any:
-        """A name's value after all turns of one change."""
+        """Return a name's value after all iterations of one change."""
         p = conj(within, change.condition)
         match change.op:
             case "+":
                 total = self.summed(index, size, guarded(p, change.term))
                 if change.numbers == "int":
                     total = total.of_nature(Nature(numbers="int"))
-                return self._augmented("+", start, total, c.name, change.anew)
+                return self._augment("+", start, total, c.name, change.anew)
             case "*":
                 factor = Value(self, change.term)
                 if p != TRUE:
                     factor = self.chosen(self.truth_of(p), factor, 1)
                 array = Value(self, Gen(index, size, factor.term))
                 total = self.built("prod", array)
-                return self._augmented("*", start, total, c.name, change.anew)
-        return self._filled(c, start, change, index, size, p)
+                return self._augment("*", start, total, c.name, change.anew)
+        return self._apply_store(c, start, change, index, size, p)
 
     def _appended_in_all(
         self,
@@ -706,7 +718,7 @@ class Statements(Recurrences):
         bindings: Sequence[tuple[str, Term]],
         arrays: dict[str, Term] | None,
     ) -> Any:
-        """A list after all turns of a loop that appends to it."""
+        """Return a list after all iterations of a loop that appends to it."""
         known = isinstance(c.start, Carried | Appended | Selected) or c.start == []
         if not known and not lists_of(c.start):
             raise self.error(f"`append` to {kind(c.start)}", "begin with an empty list: `y = []`")
@@ -720,7 +732,7 @@ class Statements(Recurrences):
             chosen = self._ones(self.dims(value)[:axes])
 
         def in_all(value: Value) -> Value:
-            inner = _closed(lets(scope.bindings, value.term), bindings, arrays)
+            inner = _bind_lets(lets(scope.bindings, value.term), bindings, arrays)
             inner = guarded(within, inner)
             return Value(self, Gen(index, size, inner)).of_nature(value.nature)
 
@@ -737,11 +749,15 @@ class Statements(Recurrences):
         return self._appended_to(c.name, c.start, made, flags, axes)
 
     def _ones(self, dims: Sequence[Affine]) -> Value:
+        """Return an array of ones."""
         return self.build(dims, lambda *_: self.whole(1))
 
     def block_of(
         self, name: str, changes: Sequence[Change]
     ) -> tuple[Value, Value | None, int] | None:
+        """Return what an iteration appends to a list: the entries, whether each is taken, and the number of further axes; None
+        for nothing.
+        """
         if not changes:
             return None
         for change in changes:
@@ -767,7 +783,7 @@ class Statements(Recurrences):
         return made.of_nature(nature_of(entries)), chosen, 1
 
     def _compute_append_flag(self, change: Change) -> Value | None:
-        """Whether a turn appends, as 1 or 0, of every entry of a block; None where it always does."""
+        """Return 1 where an iteration appends, else 0, for each entry of a block; None if it always does."""
         if change.condition == TRUE and not change.masks and change.chosen is None:
             return None
         flag = self.truth_of(change.condition)
@@ -784,6 +800,7 @@ class Statements(Recurrences):
     def _appended_to(
         self, name: str, first: Any, made: Value, chosen: Value | None, axes: int
     ) -> Any:
+        """Return a list with entries appended, some of which may not be taken."""
         nature = replace(made.nature, lists=1)
         begins_empty = first is None or first == []
         if axes and (chosen is None or not begins_empty):
@@ -804,9 +821,10 @@ class Statements(Recurrences):
         chosen = as_truth(self.once(chosen, "chosen"))
         return Selected(self, self.once(made, name).of_nature(nature), chosen, chosen.term)
 
-    def _filled(
+    def _apply_store(
         self, c: Carried, start: Any, change: Change, index: str, size: Affine, p: Predicate
     ) -> Any:
+        """Return an array after all iterations of a loop have stored into it."""
         at = change.at
         if change.op == "=":
             if len(c.changes) > 1 and not self._apart(c.changes, index, size):
@@ -833,7 +851,7 @@ class Statements(Recurrences):
         array = self.once(self.whole(start), "old")
         binders = list(map(Binder, made.places, self.dims(array)))
         here = [Affine.of(i) for i in made.places]
-        with self._inside(binders):
+        with self._open_scopes(binders):
             new, old = Value(self, made.term), self.read(array, *here)
             if change.op == "=":
                 q = sets.simplify(made.condition, tuple(binders))
@@ -850,6 +868,7 @@ class Statements(Recurrences):
         return self._bind(c.name, Value(self, term))
 
     def in_order(self, message: str, help_: str) -> InOrder:
+        """Return the error that makes the caller trace the loop as a recurrence."""
         return InOrder(message, help_, self.place)
 
     def _apart(self, changes: list[Change], index: str, size: Affine) -> bool:
@@ -873,31 +892,31 @@ class Statements(Recurrences):
     # Changes
 
     def augment(self, k: int, op: str, name: str, target: Any, value: Any) -> Any:
-        """`s += e` and the like."""
+        """Return the value of a name after `s += e` and the like."""
         self.at(k)
         list_ = self._growing(target)
         if op == "+" and list_ is not None and getattr(value, "written", None):
-            return self._extended(list_, value)
+            return self._extend(list_, value)
         if lists_of(target) and op == "+" and not isinstance(target, Carried):
-            return self._bind(name, self._in_place(target, self.joined_lists(target, value)))
-        made = self._augmented(op, target, value, name)
-        return self._bind(name, self._in_place(target, made))
+            return self._bind(name, self._change_in_place(target, self.joined_lists(target, value)))
+        made = self._augment(op, target, value, name)
+        return self._bind(name, self._change_in_place(target, made))
 
     def anew(self, k: int, op: str, name: str, target: Any, value: Any) -> Any:
-        """`s = s + e` and the like in a loop: the array that `s` was stays as it is."""
+        """Return the value of a name after `s = s + e` in a loop: the array that `s` was stays unchanged."""
         self.at(k)
         if lists_of(target) and op == "+" and not isinstance(target, Carried):
             return self._bind(name, self.joined_lists(target, value))
-        return self._bind(name, self._augmented(op, target, value, name, anew=True))
+        return self._bind(name, self._augment(op, target, value, name, anew=True))
 
-    def _augmented(self, op: str, target: Any, value: Any, name: str, anew: bool = False) -> Any:
-        """`target op value`; in a loop it is recorded, and worked out at the loop's end."""
+    def _augment(self, op: str, target: Any, value: Any, name: str, anew: bool = False) -> Any:
+        """Return `target op value`; in a loop, record the change, which is computed at the loop's end."""
         if not isinstance(target, Carried):
             if target is UNSET or target is LOCAL:
                 raise self.error(f"`{name}` has no value yet", f"begin with `{name} = 0`")
             return self.binary(self.here, op, target, value)
         if op == "+" and (lists_of(target.begun) or isinstance(target.begun, Appended)):
-            return self._extended(target, value)
+            return self._extend(target, value)
         if op == "-":
             op, value = "+", self.minus(self.here, value)
         if op == "/":
@@ -908,8 +927,8 @@ class Statements(Recurrences):
         self._record(target, Change(op, self.whole(value).term, anew=anew, numbers=numbers))
         return target
 
-    def _extended(self, target: Any, value: Any) -> Any:
-        """`y += [a, b]` in a loop, as `y.append(a)` and `y.append(b)`."""
+    def _extend(self, target: Any, value: Any) -> Any:
+        """Record `y += [a, b]` in a loop as two appends."""
         entries = value if isinstance(value, list) else getattr(value, "written", None)
         if entries is None:
             raise self.error(
@@ -921,6 +940,7 @@ class Statements(Recurrences):
         return target
 
     def _record(self, c: Carried | Appended, change: Change) -> None:
+        """Record a change of a name in an iteration, with the conditions under which it happens."""
         change.under = conj(*self.conditions[c.depth :])
         change.condition = conj(change.under, change.condition)
         masks = self.masks[c.masked :]
@@ -928,10 +948,11 @@ class Statements(Recurrences):
             change.masks = tuple(masks)
         elif change.op != "=":
             for mask in masks:
-                change.term = self._under(mask, change)
+                change.term = self._mask_change(mask, change)
         c.changes.append(change)
 
-    def _under(self, mask: Value, change: Change) -> Term:
+    def _mask_change(self, mask: Value, change: Change) -> Term:
+        """Return what a change adds, multiplies or appends: where the mask is 0, nothing."""
         value = Value(self, change.term)
         if change.op == "*":
             return self.chosen(mask, value, 1).term
@@ -942,32 +963,32 @@ class Statements(Recurrences):
     def append_all(
         self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any], begun: Any
     ) -> Any:
-        """What a loop of a comprehension makes of a list."""
+        """Return a list after the loop of a comprehension."""
 
-        def turn(*values: Any) -> tuple[Any, ...]:
+        def run_iteration(*values: Any) -> tuple[Any, ...]:
             return (body(*values),)
 
-        loop = Loop(k, pattern, bounds, turn, ("listed",), (False,), (begun,))
-        (made,) = self._repeated(loop)
+        loop = Loop(k, pattern, bounds, run_iteration, ("listed",), (False,), (begun,))
+        (made,) = self._trace_for(loop)
         return made
 
     def append_if(self, k: int, test: Any, body: Callable[..., Any], begun: Any) -> Any:
-        """What a condition of a comprehension makes of a list."""
+        """Return a list after the condition of a comprehension."""
 
-        def turn(value: Any) -> tuple[Any, ...]:
+        def run_branch(value: Any) -> tuple[Any, ...]:
             return (body(value),)
 
-        (made,) = self.branch(k, test, ("listed",), (begun,), turn, lambda value: (value,))
+        (made,) = self.branch(k, test, ("listed",), (begun,), run_branch, lambda value: (value,))
         return made
 
     def _growing(self, target: Any) -> Appended | None:
-        """The list that a loop which carries values appends to, where a name is one."""
+        """Return the list that a loop which carries values appends to under this name; None for others."""
         if isinstance(target, Value):
             return self.lists.get(target.variable)
         return target if isinstance(target, Appended) else None
 
     def append(self, k: int, target: Any, value: Any) -> Any:
-        """`y.append(e)`."""
+        """Return the list after `y.append(e)`."""
         self.at(k)
         if isinstance(target, Carried):
             term, layout = self.pack(value)
@@ -994,13 +1015,15 @@ class Statements(Recurrences):
             entry = self.written_out([self._bind("entry", value)])
             return self._more_chosen(target, entry, self.written_out([self.whole(1)]))
         if isinstance(target, Value) and (lists_of(target) or target.written is not None):
-            return self._bind("entries", self._in_place(target, self.joined_lists(target, [value])))
+            return self._bind(
+                "entries", self._change_in_place(target, self.joined_lists(target, [value]))
+            )
         raise self.error(f"`append` to {kind(target)}", "begin with an empty list: `y = []`")
 
     def store(
         self, k: int, op: str, name: str, target: Any, places: tuple[Any, ...], value: Any
     ) -> Any:
-        """`y[i] = e`, `y[i] += e`."""
+        """Return the array after `y[i] = e` or `y[i] += e`."""
         self.at(k)
         places = places[0] if len(places) == 1 and isinstance(places[0], tuple) else places
         places = tuple(map(self.as_integer, places))
@@ -1013,7 +1036,7 @@ class Statements(Recurrences):
             root = root.start
         root = self._structure(root)
         if isinstance(root, dict | list) and not isinstance(target, Carried):
-            return self._part_replaced(k, op, name, root, places, value)
+            return self._replace_part(k, op, name, root, places, value)
         if root is UNSET or root is LOCAL:
             raise self.error(f"`{name}` has no value yet", f"begin with `{name} = np.zeros(n)`")
         self._may_change(name, root)
@@ -1027,7 +1050,7 @@ class Statements(Recurrences):
             own = self.dims(self.whole(root))
             return self.stored_by_lists(one, target, places, value, op, True, own)
         if any(isinstance(place, Selected) for place in places):
-            places = self._as_condition(self.whole(root), places, value)
+            places = self._pairs_as_condition(self.whole(root), places, value)
         if isinstance(places[0], slice) and any(
             map(self._indices_decide, (places[0].start, places[0].stop))
         ):
@@ -1043,11 +1066,11 @@ class Statements(Recurrences):
                 raise self.in_order(target.message, target.help)
             places = (...,)
         if not isinstance(target, Carried):
-            self._holds(name, root, value)
+            self._check_numbers(name, root, value)
             change = self.stored_once if self._of_several_places(places) else self.stored
             made = change(self.whole(root), places, value, op)
-            return self._bind(name, self._in_place(root, made))
-        return self._stored_in_loop(target, self.whole(root), places, value, op)
+            return self._bind(name, self._change_in_place(root, made))
+        return self._record_store(target, self.whole(root), places, value, op)
 
     def _stored_by_cases(
         self,
@@ -1059,9 +1082,9 @@ class Statements(Recurrences):
         around: tuple[tuple[Any, ...], tuple[Any, ...]],
         value: Any,
     ) -> Any:
-        """`y[max(i - 1, 0)] = e`: an assignment in each case."""
+        """Return the array after `y[max(i - 1, 0)] = e`: one assignment for each case of the index."""
         value = self._bind("new", value)
-        possible = self._possible(place)
+        possible = self._possible_cases(place)
 
         def from_case(j: int, array: Any) -> tuple[Any]:
             p, a = possible[j]
@@ -1081,7 +1104,9 @@ class Statements(Recurrences):
         return from_case(0, target)[0]
 
     def changed(self, k: int, how: str, name: str, target: Any, *given: Any) -> Any:
-        """`y.fill(e)`, `np.copyto(y, e)`, `np.fill_diagonal(y, e)`; `np.add.at(y, k, e)` adds each time a place is named."""
+        """Return the array after `y.fill(e)`, `np.copyto(y, e)`, `np.fill_diagonal(y, e)`, or `np.add.at(y, k, e)`, which adds
+        once per index.
+        """
         self.at(k)
         if how in ("reverse", "sort"):
             return self._reordered(how, name, target, *given)
@@ -1107,13 +1132,13 @@ class Statements(Recurrences):
                 "loop over the places too: `for e in range(len(k)): y[k[e]] += x[e]`",
             )
         self._may_change(name, root)
-        self._holds(name, root, value)
+        self._check_numbers(name, root, value)
         value = self.negative(self.whole(value)) if op == "-" else value
         made = self.stored(self.whole(root), places, value, "+")
-        return self._bind(name, self._in_place(root, made))
+        return self._bind(name, self._change_in_place(root, made))
 
     def _reordered(self, how: str, name: str, target: Any, descending: Any = False) -> Any:
-        """`y.reverse()`, `y.sort()`."""
+        """Return the list or array after `y.reverse()` or `y.sort()`."""
         list_ = self._growing(target) or target
         if isinstance(list_, UnreadableValue):
             raise self.in_order(list_.message, list_.help)
@@ -1127,9 +1152,10 @@ class Statements(Recurrences):
             made = self.written_out(target.written[::-1])
         else:
             made = self.subscript(target, (slice(None, None, -1),))
-        return self._bind(name, self._in_place(target, made))
+        return self._bind(name, self._change_in_place(target, made))
 
     def _may_change(self, name: str, root: Any) -> None:
+        """Raise TensorError if changing an array in place would change an argument."""
         of = arrays(self.memory.of(root))
         if not of.isdisjoint(self.reserved | self.borrowed):
             if lists_of(root):
@@ -1142,10 +1168,10 @@ class Statements(Recurrences):
                 f"begin with a copy: `y = {name}.copy()`",
             )
 
-    def _now(self, target: Carried, root: Value, places: tuple[Any, ...]) -> Any:
-        """What an array that a loop changes has at a place that is one turn's, as far as is known in that turn."""
+    def _present_entry(self, target: Carried, root: Value, places: tuple[Any, ...]) -> Any:
+        """Return what an array that a loop changes has at an index within an iteration, as far as known."""
         if not target.changes_around:
-            return self.entry(self.here, self._before(target, root), *places)
+            return self.entry(self.here, self._array_before(target, root), *places)
         last = target.changes[-1] if target.changes else None
         spelt = [affine_of(p) is not None for p in places]
         under = conj(*self.conditions[target.depth :])
@@ -1155,8 +1181,8 @@ class Statements(Recurrences):
                 return Value(self, last.term).of_nature(Nature(numbers=root.nature.numbers))
         raise InOrder(target.message, target.help, self.place)
 
-    def _before(self, target: Carried, root: Value) -> Value:
-        """An array as it is before the loops that change it, by a name that nothing in them changes."""
+    def _array_before(self, target: Carried, root: Value) -> Value:
+        """Return an array as it is before the loops that change it, by a name that nothing in them changes."""
         while isinstance(target.start, Carried):
             target = target.start
         if not isinstance(root.term, Var):
@@ -1172,7 +1198,7 @@ class Statements(Recurrences):
         return known
 
     def one_place(self, k: int, place: Any) -> Any:
-        """The first index of `y[i][j] = e`, which names a row."""
+        """Return the first index of `y[i][j] = e`, which selects a row."""
         self.at(k)
         place = self.as_integer(place)
         if isinstance(place, int | str | Index):
@@ -1183,12 +1209,14 @@ class Statements(Recurrences):
         )
 
     def _of_several_places(self, places: tuple[Any, ...]) -> bool:
-        """Whether an array names the places alone, and may name one twice."""
+        """Whether one array of indices selects the entries, and may select one twice."""
         many = [p for p in places if is_written(p) or self.is_array(p)]
         return bool(many) and not any(map(self._counting, many))
 
-    def _as_condition(self, root: Value, places: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
-        """`D[i, j] = 0` where i and j are the rows and columns of pairs, as `D[p] = 0`; of an array, at constants."""
+    def _pairs_as_condition(
+        self, root: Value, places: tuple[Any, ...], value: Any
+    ) -> tuple[Any, ...]:
+        """Return the arguments of `D[p] = 0` for `D[i, j] = 0`, where i and j are the rows and columns of pairs."""
         pairs = [p.pairs for p in places if isinstance(p, Selected) and p.pairs]
         if len(pairs) != len(places) or [p.axis for p in pairs] != [0, 1]:
             raise self.error(
@@ -1202,7 +1230,7 @@ class Statements(Recurrences):
         return (mask,)
 
     def _where_it_holds(self, test: Any, root: Any, value: Any, op: str, other: Any = None) -> Any:
-        """What `y[y > 1] = 0` makes of an array: `where(y > 1, 0, y)`, or where it does not hold `other`."""
+        """Return the array after `y[y > 1] = 0`: `where(y > 1, 0, y)`; `other` is the value where the condition fails."""
         old = self.whole(root)
         if isinstance(value, Selected) and value.written is self.whole(test).term:
             value = value.array
@@ -1214,15 +1242,15 @@ class Statements(Recurrences):
                 "keep every entry: `y = np.where(p, new, y)`",
             )
         made = self.computed(op, old, value) if op else value
-        return self.chosen(self._beside(test, old), made, old if other is None else other)
+        return self.chosen(self._widen_condition(test, old), made, old if other is None else other)
 
-    def _beside(self, test: Any, array: Value) -> Any:
-        """A condition on an array's first axes as one on all of them."""
+    def _widen_condition(self, test: Any, array: Value) -> Any:
+        """Return a condition on an array's first axes as one on all axes."""
         rest = [None] * (len(self.dims(array)) - len(self.dims(self.whole(test))))
         return self.subscript(self.whole(test), (..., *rest)) if rest else test
 
-    def _holds(self, name: str, root: Any, value: Any) -> None:
-        """An array of integers or conditions rounds what it is given in NumPy."""
+    def _check_numbers(self, name: str, root: Any, value: Any) -> None:
+        """Raise TensorError if NumPy would round a value that is stored in an array of integers or conditions."""
         numbers = root.nature.numbers if isinstance(root, Value) and not lists_of(root) else ""
         if numbers and numbers != numbers_of(value):
             raise self.error(
@@ -1230,10 +1258,10 @@ class Statements(Recurrences):
                 "begin with floats: `np.zeros(n)`, `np.arange(n) * 1.0`",
             )
 
-    def _part_replaced(
+    def _replace_part(
         self, k: int, op: str, name: str, root: Any, places: tuple[Any, ...], value: Any
     ) -> Any:
-        """`d["a"] = e`, `d["a"][i] += e`."""
+        """Return a container after `d["a"] = e` or `d["a"][i] += e`."""
         key, *inner = places
         if isinstance(root, list) and isinstance(key, int) and not -len(root) <= key < len(root):
             raise self.error(f"entry {key} of a list of {len(root)}")
@@ -1249,19 +1277,23 @@ class Statements(Recurrences):
         made[key] = value
         return made
 
-    def _stored_in_loop(
+    def _record_store(
         self, target: Carried, root: Value, places: tuple[Any, ...], value: Any, op: str
     ) -> Carried:
+        """Record that an iteration stores at entries of an array."""
         own = self.dims(root)
-        self._holds(target.name, root, value)
+        self._check_numbers(target.name, root, value)
         if op not in ("", "+", "-"):
-            value, op = self.binary(self.here, op, self._now(target, root, places), value), ""
+            value, op = (
+                self.binary(self.here, op, self._present_entry(target, root, places), value),
+                "",
+            )
         masks = self.masks[target.masked :] if not op else []
         for mask in masks[::-1]:
-            value = self.chosen(mask, value, self._now(target, root, places))
+            value = self.chosen(mask, value, self._present_entry(target, root, places))
         value = self.minus(self.here, value) if op == "-" else value
         names = tuple(self.name(letter) for letter, _ in zip("abcdefgh", own, strict=False))
-        spelt = self._as_data(self._spelt_out(places, len(own)))
+        spelt = self._as_data(self._expand_ellipsis(places, len(own)))
         spelt = tuple(map(self.from_either_end, spelt, own))
         if any(isinstance(p, Value | Data) or (not op and sought_of(p) is not None) for p in spelt):
             raise self.in_order(
@@ -1272,11 +1304,11 @@ class Statements(Recurrences):
         lengths = [axis.length for axis in axes if axis.length is not None]
         at = [axis.start for axis in axes if isinstance(axis, Axis) and axis.length is None]
         value = self.once(self.filling(value, lengths), "new")
-        with self._inside(list(map(Binder, names, own))) as (_, here):
+        with self._open_scopes(list(map(Binder, names, own))) as (_, here):
             stored_here, entry = self.new_entry(axes, here, value)
             for axis, k in zip(axes, here, strict=True):
                 if axis.is_here:
-                    entry = self._chosen(axis.is_here(k), entry, self.whole(0))
+                    entry = self._choose_scalar(axis.is_here(k), entry, self.whole(0))
             term = entry.term
         change = Change("=" if not op else "+=", term, stored_here, names, tuple(at))
         self._record(target, change)
@@ -1284,14 +1316,16 @@ class Statements(Recurrences):
 
 
 def _where_defined(value: Any) -> tuple[Any, Predicate]:
-    """A value to read wherever it is defined, and where that is."""
+    """Return a value that can be read everywhere, and the predicate under which it is defined."""
     if not isinstance(value, Value) or value.defined is None:
         return value, TRUE
     return Value(value.tracer, value.unchecked, value.layout).of_nature(value.nature), value.defined
 
 
-def _closed(e: Term, bindings: Sequence[tuple[str, Term]], arrays: dict[str, Term] | None) -> Term:
-    """A term with what names in it mean, by lets or by entries of arrays over all turns."""
+def _bind_lets(
+    e: Term, bindings: Sequence[tuple[str, Term]], arrays: dict[str, Term] | None
+) -> Term:
+    """Return a term with the names in it bound by lets, or replaced by entries of arrays over all iterations."""
     return lets(bindings, e) if arrays is None else substitute(e, arrays)
 
 

@@ -33,25 +33,26 @@ class Axis:
 
     @property
     def dims(self) -> tuple[Affine, ...]:
+        """The size of the result axis; () for a single entry."""
         return () if self.length is None else (self.length,)
 
     def entry(self, at: Sequence[Affine]) -> Index:
-        """The index in the array of an entry."""
+        """Return the index in the array for an entry of the result."""
         return Index(self.tracer, self.place(at[0]) if at else self.start)
 
     def place(self, i: Affine) -> Affine:
-        """The index in the array of the i-th entry."""
+        """Return the index in the array of the i-th entry."""
         return self.start + i * self.step
 
     def holds(self, k: Affine) -> tuple[Predicate, Affine]:
-        """Whether the place k is taken, and by which i."""
+        """Return whether the index k is taken, and by which i."""
         if self.length is None:
             return compare("=", k, self.start), Affine.of(0)
         moved = (k - self.start) * self.step
         return conj(compare("≤", 0, moved), compare("<", moved, self.length)), moved
 
     def misses(self, k: Affine, name: Callable[[str], str]) -> Predicate:
-        """Whether the place k is not taken: outside, or between two that are."""
+        """Return the predicate that the index k is not taken: outside the slice, or between two steps."""
         if self.length is None:
             return disj(compare("<", k, self.start), compare("<", self.start, k))
         step = abs(self.step)
@@ -77,15 +78,15 @@ class One:
     step: int = 1
 
     def entry(self, _: Sequence[Affine]) -> Any:
-        """The integer."""
+        """Return the integer."""
         return self.integer
 
     def holds(self, k: Affine) -> tuple[Predicate, Affine]:
-        """Whether this is the entry."""
+        """Return whether k is the entry."""
         return self.equals(k), ZERO
 
     def misses(self, k: Affine, name: Callable[[str], str]) -> Predicate:
-        """Whether it is another."""
+        """Return the predicate that k is another entry."""
         p = negate(self.equals(k))
         assert p is not None
         return p
@@ -106,7 +107,7 @@ def is_written(place: Any) -> bool:
 
 
 def _lead(places: Sequence[Any], spelt: Sequence[Any]) -> int:
-    """Count the result axes before those of the index arrays."""
+    """Return the number of result axes before those of the index arrays."""
     if not _side_by_side(places):
         return 0
     return next(k for k, p in enumerate(spelt) if p is not None and not isinstance(p, slice))
@@ -170,7 +171,7 @@ class Subscripts(Places):
         )
 
     def subscript(self, array: Any, places: tuple[Any, ...]) -> Any:
-        """A part of an array, as an array."""
+        """Return a part of an array, as an array."""
         places = tuple(map(self.as_integer, places))
         if is_index_array(array):
             return self._part_of_data(array.data, places)
@@ -181,10 +182,10 @@ class Subscripts(Places):
             Any
         ] = []  # for each axis of the array: its Axis and its place in the result, or index arrays
         places = self._clamped_places(tuple(map(self._as_indices, places)), own)
-        places = tuple(map(self._found_many, places))
-        spelt = self._spelt_out(places, len(own))
+        places = tuple(map(self._as_index_array, places))
+        spelt = self._expand_ellipsis(places, len(own))
         if any(map(is_written, spelt)):
-            return self._at_written(value, places, spelt)
+            return self._read_at_list(value, places, spelt)
         for place, size in zip((p for p in spelt if p is not None), own, strict=True):
             if isinstance(place, Axis):
                 self.in_range(place, size)
@@ -213,7 +214,7 @@ class Subscripts(Places):
             if axis.length is not None:
                 out.append(axis.length)
         if any(map(self.varies, out)):
-            return self._ragged(value, axes, out)
+            return self._slice_by_iteration(value, axes, out)
         if not out and all(isinstance(axis, Axis) for axis, _ in axes):
             return self.read(value, *(axis.start for axis, _ in axes))
 
@@ -237,10 +238,10 @@ class Subscripts(Places):
         )
 
     def _clamped_places(self, places: tuple[Any, ...], own: Sequence[Affine]) -> tuple[Any, ...]:
-        """What stands in brackets, with whole numbers that data decide as indices of their axes."""
+        """Return the indices in brackets, with integers that data decide clamped to their axes."""
         if not any(isinstance(place, Value) and self.is_array(place) for place in places):
             return places
-        spelt = self._spelt_out(places, len(own))
+        spelt = self._expand_ellipsis(places, len(own))
         sizes = iter(own)
         each = [(place, None if place is None else next(sizes)) for place in spelt]
         return tuple(
@@ -252,8 +253,10 @@ class Subscripts(Places):
         """Whether a size is another in each turn of a loop around."""
         return bool(size.names & ({i for i, _ in self.binders} - self.sizing))
 
-    def _ragged(self, value: Value, axes: Sequence[tuple[Any, int]], out: list[Affine]) -> Selected:
-        """`x[:i]`, whose length the turns of a loop say: what a condition chooses of as many entries as there are at most."""
+    def _slice_by_iteration(
+        self, value: Value, axes: Sequence[tuple[Any, int]], out: list[Affine]
+    ) -> Selected:
+        """Return `x[:i]`, whose length depends on the iteration: a selection from the longest slice."""
         length, *rest = out
         simple = all(isinstance(axis, Axis) for axis, _ in axes) and all(
             abs(axis.step) == 1 for axis, _ in axes if axis.length is length
@@ -282,8 +285,8 @@ class Subscripts(Places):
         made.length = length
         return made
 
-    def _at_written(self, value: Value, places: tuple[Any, ...], spelt: tuple[Any, ...]) -> Any:
-        """`x[[0, 2]]`: what is at each of the integers of an axis that are written out, stacked."""
+    def _read_at_list(self, value: Value, places: tuple[Any, ...], spelt: tuple[Any, ...]) -> Any:
+        """Return `x[[0, 2]]`: the entries at literal indices, stacked."""
         many = [p for p in spelt if isinstance(p, _Many)]
         dims = self.broadcast_dims([p.dims for p in many])
 
@@ -312,16 +315,16 @@ class Subscripts(Places):
         return self.built("stack", rows, _lead(places, spelt) + axis)
 
     def along_axis(self, place: Any, axis: int, rank: int) -> Indices:
-        """An array of integers along one of so many axes, to stand beside others: `np.arange(n)[:, None]`, `np.ix_`."""
+        """Return an array of integers along one of `rank` axes, to broadcast with others: `np.arange(n)[:, None]`, `np.ix_`."""
         if isinstance(place, tuple | list):
             place = self.written_out(list(place))
-        one = self._found_many(self._as_indices(place, symbols=True))
+        one = self._as_index_array(self._as_indices(place, symbols=True))
         dims = [one.dims[0] if k == axis else Affine.of(1) for k in range(rank)]
         return Indices(tuple(dims), lambda at: one.entry((at[axis],)), is_written(one))
 
     def _as_indices(self, place: Any, symbols: bool = False) -> Any:
-        """What is in brackets, where it counts, `np.arange(n)`, is an argument, or is a list of constants, `[0, 2]`, or of
-        `symbols`, as that.
+        """Return an index array in a usable form if it counts, `np.arange(n)`, is an argument, or is a list of constants or
+        `symbols`; others unchanged.
         """
         if is_index_array(place):
             return place.data
@@ -333,7 +336,7 @@ class Subscripts(Places):
         return self._counting(place) or place
 
     def _counting(self, place: Any) -> Axis | None:
-        """`np.arange(n)` in brackets, if a place is that."""
+        """Return the axis for `np.arange(n)` in brackets; None for others."""
         if isinstance(place, Value) and place.variable in self.counting:
             place = Value(self, self.counting[place.variable])
         match place:
@@ -343,9 +346,9 @@ class Subscripts(Places):
         return None
 
     def _part_of_data(self, data: Data, places: tuple[Any, ...]) -> Any:
-        """`src[:, 0]`, `labels[:, None]`."""
+        """Return a part of an array of integers or conditions: `src[:, 0]`, `labels[:, None]`."""
         own, out, axes = data.dims, list[Affine](), list[tuple[Axis, int]]()
-        for place in self._spelt_out(places, len(own)):
+        for place in self._expand_ellipsis(places, len(own)):
             if place is None:
                 out.append(Affine.of(1))
                 continue
@@ -359,11 +362,11 @@ class Subscripts(Places):
         def places_of(at: Sequence[Affine]) -> list[Affine]:
             return [a.start if a.length is None else a.place(at[k]) for a, k in axes]
 
-        part = data.part(out, places_of, _step_of(places))
+        part = data.part(out, places_of, _host_step(places))
         return part.array if out else part.entry(())
 
-    def _spelt_out(self, places: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
-        """The brackets with `...` written out, and `:` for what they leave out."""
+    def _expand_ellipsis(self, places: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
+        """Return the indices with `...` replaced by `:`, and `:` for omitted axes."""
         if places.count(...) > 1:
             raise self.error("`...` stands twice here")
         named = sum(p is not None and p is not ... for p in places)
@@ -378,6 +381,7 @@ class Subscripts(Places):
     def _axis(
         self, place: Any, size: Affine, value: Value, axis: int, ragged: bool = False
     ) -> Axis:
+        """Return what an index or slice does along one axis; record the range check."""
         owner = value.term.name if isinstance(value.term, Var) else "the array"
         if not isinstance(place, slice):
             a = self.from_start(place, size)
@@ -386,7 +390,9 @@ class Subscripts(Places):
         return self._sliced(place, size, owner, axis, ragged)
 
     def _taken(self, place: Any, size: Affine, value: Value, axis: int) -> Axis | One:
-        """As `_axis`, of what is stored; also at `src[e]`, `i // 2` and `i % 2`, and where data decide."""
+        """Return what a stored index or slice does along one axis; it may also be `src[e]`, `i // 2`, `i % 2`, or decided by
+        data.
+        """
         if (data := data_of(place)) is not None:
             number = self.once(data, "place").of_nature(data.nature)
             return One(place, lambda _: TRUE, self.storable(number, size))
@@ -396,6 +402,7 @@ class Subscripts(Places):
         return self._axis(place, size, value, axis, ragged=True)
 
     def _sliced(self, place: slice, size: Affine, owner: str, axis: int, ragged: bool) -> Axis:
+        """Return what a slice does along one axis."""
         step = 1 if place.step is None else place.step
         if isinstance(step, Index):
             step = self.number(self.affine(step, "a step"))
@@ -407,8 +414,10 @@ class Subscripts(Places):
         ):
             taken = range(size.constant)[place]
             return Axis(self, Affine.of(taken.start), step, Affine.of(len(taken)))
-        low = self._end(place.start, size, Affine.of(0) if step > 0 else size - 1, owner, axis)
-        high = self._end(place.stop, size, size if step > 0 else Affine.of(-1), owner, axis)
+        low = self._slice_end(
+            place.start, size, Affine.of(0) if step > 0 else size - 1, owner, axis
+        )
+        high = self._slice_end(place.stop, size, size if step > 0 else Affine.of(-1), owner, axis)
         length = (high - low) if step > 0 else (low - high)
         if self.varies(length):
             if not ragged or abs(step) > 1:
@@ -435,7 +444,10 @@ class Subscripts(Places):
             self.looked(f"the slice of {owner}", owner, length, size + 1, axis, clips=True)
         return Axis(self, low, step, length)
 
-    def _end(self, given: Any, size: Affine, default: Affine, owner: str, axis: int) -> Affine:
+    def _slice_end(
+        self, given: Any, size: Affine, default: Affine, owner: str, axis: int
+    ) -> Affine:
+        """Return an end of a slice as an offset from the start of the axis."""
         if given is None:
             return default
         if sought_of(given) is not None:
@@ -465,19 +477,19 @@ class Subscripts(Places):
     # Changes
 
     def changes(self, at: Changed, places: tuple[Any, ...]) -> Changed:
-        """`x.at[places]`."""
+        """Return `x.at[places]`."""
         return Changed(at.array, places)
 
     def stored(self, array: Value, places: tuple[Any, ...], value: Any, op: str) -> Value:
-        """The array with `value` at these places: instead of what was there, or combined with it."""
+        """Return the array with `value` stored at these indices, or combined with what is there by `op`."""
         array, places = self.once(array, "old"), tuple(map(self.as_integer, places))
         own = self.dims(array)
         value = value if isinstance(value, Selected) else self.whole(value)
         if any(is_index_array(place) or sought_of(place) is not None for place in places):
-            spelt = self._as_data(self._spelt_out(places, len(own)))
+            spelt = self._as_data(self._expand_ellipsis(places, len(own)))
             spelt = tuple(map(self.from_either_end, spelt, own))
             places = spelt if ... in places else spelt[: len(places)]
-        places = self._as_places(places)
+        places = self._as_index_arrays(places)
         if any(map(is_written, places)):
             return self.whole(self.stored_by_lists(self.stored, array, places, value, op))
         if many := [p for p in places if isinstance(p, _Many)]:
@@ -488,11 +500,13 @@ class Subscripts(Places):
             if others and lists and isinstance(rows, Axis) and abs(rows.step) == 1:
                 return self._one_in_each_row(array, rows, others, value, op)
             if op and not all(isinstance(p, Axis) for p in many):  # which names no place twice
-                return self._scattered(array, places, value, op)
+                return self._scatter_add(array, places, value, op)
             return self.stored_once(array, places, value, op)
         axes = [
             self._taken(p, n, array, k)
-            for k, (p, n) in enumerate(zip(self._spelt_out(places, len(own)), own, strict=True))
+            for k, (p, n) in enumerate(
+                zip(self._expand_ellipsis(places, len(own)), own, strict=True)
+            )
         ]
         value = self.once(
             self.filling(value, [a.length for a in axes if a.length is not None]), "new"
@@ -508,7 +522,7 @@ class Subscripts(Places):
             tests = [a.is_here(k) for a, k in zip(axes, here, strict=True) if a.is_here]
             if tests:
                 rest = self.whole(0) if op in ("+", "-") else old
-                new = self._chosen(reduce(self.product, tests), new, rest)
+                new = self._choose_scalar(reduce(self.product, tests), new, rest)
             if op in ("+", "-"):
                 return self.plus_of(old, self.conditioned(p, new))
             misses = (a.misses(k, self.name) for a, k in zip(axes, here, strict=True))
@@ -553,13 +567,13 @@ class Subscripts(Places):
         """Store along an index array, as NumPy's `y[k] = v` and `y[k] += v`: of equal indices in `k`, the last value counts."""
         array, value = self.once(array, "old"), self.once(self.whole(value), "new")
         own = self.dims(array)
-        places = self._as_places(places)
+        places = self._as_index_arrays(places)
         if any(map(is_written, places)):
             made = self.stored_by_lists(self.stored, array, places, value, op, once=True)
             return self.whole(made)
         if any(map(_is_stepped, places)):
             return self._stored_in_part(self.stored_once, array, places, value, op)
-        spelt = self._spelt_out(places, len(own))
+        spelt = self._expand_ellipsis(places, len(own))
         spelt = tuple(map(self.from_either_end, spelt, own))
         many = [(k, p) for k, p in enumerate(spelt) if isinstance(p, _Many)]
         if not _side_by_side(spelt) or any(isinstance(p, Value) or sought_of(p) for p in spelt):
@@ -614,7 +628,7 @@ class Subscripts(Places):
                 here_ = named(e, at)
                 if (q := self.predicate_of(here_)) is not None:
                     return self.conditioned(q, new)
-                return self._chosen(here_, new, self.whole(0))
+                return self._choose_scalar(here_, new, self.whole(0))
 
             if later is not None:
                 new = self.total(turns, last, value, later)
@@ -622,7 +636,7 @@ class Subscripts(Places):
                 new = put([Affine.of(0)] * len(turns))
                 new = self.computed(op, old, new) if op else new
             none = Value(self, Call(named_("equal"), (self.read(count, *at).term, Const(0))))
-            made = self._chosen(none, old, new)
+            made = self._choose_scalar(none, old, new)
             if p == TRUE:
                 return made
             return self.plus_of(self.conditioned(p, made), self.conditioned(self._negation(p), old))
@@ -640,12 +654,13 @@ class Subscripts(Places):
         op: str,
     ) -> Value:
         """`y[k, ::2] = v`: the part `y[:, ::2]`, after storing there, is stored in the array."""
-        spelt = self._spelt_out(places, len(self.dims(array)))
+        spelt = self._expand_ellipsis(places, len(self.dims(array)))
         part = tuple([p if _is_stepped(p) else slice(None) for p in spelt])
         within = tuple([slice(None) if _is_stepped(p) else p for p in spelt])
         return self.stored(array, part, store(self.subscript(array, part), within, value, op), "")
 
     def _fits_into(self, value: Value, out: Sequence[Affine]) -> None:
+        """Raise TensorError if a value cannot be broadcast to the selected entries."""
         dims = self.dims(value)
         if len(dims) > len(out):
             raise self.error(f"{kind(value)} does not fit into this place")
@@ -660,7 +675,7 @@ class Subscripts(Places):
         sizes: Sequence[Affine],
         of: Value,
     ) -> Value | None:
-        """How many later entries name the place that an entry of index arrays names."""
+        """Return how many later entries of index arrays select the same position as an entry; None if none can."""
         looked = [(p, n) for (_, p), n in zip(many, sizes, strict=True) if isinstance(p, Data)]
         direct = [p for _, p in many if not isinstance(p, Data)]
 
@@ -688,9 +703,9 @@ class Subscripts(Places):
         once: bool = False,
         own: Sequence[Affine] = (),
     ) -> Any:
-        """`y[[0, 2]] = v`: one place after the other; where they count `once`, of those that are named twice the last."""
+        """Return the array after `y[[0, 2]] = v`: one index after the other; if `once`, only the last of equal indices counts."""
         own = own or self.dims(target)
-        spelt, value = self._spelt_out(places, len(own)), self.once(self.whole(value), "new")
+        spelt, value = self._expand_ellipsis(places, len(own)), self.once(self.whole(value), "new")
         many = [p for p in spelt if isinstance(p, _Many)]
         if not all(map(is_written, many)):
             raise self.error(
@@ -732,7 +747,7 @@ class Subscripts(Places):
     def _spread_out(
         self, axes: Sequence[Axis | One], here: Sequence[Affine], value: Value
     ) -> tuple[Predicate, Value]:
-        """As `new_entry`, where every second entry is stored to."""
+        """Return whether a position is one of the stored ones of a slice with a step, and what is stored there."""
         lengths = [axis.length for axis in axes if axis.length is not None]
         within: list[Predicate] = []
 
@@ -751,19 +766,19 @@ class Subscripts(Places):
         return within[0], new
 
     def _as_data(self, places: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What stands in brackets, its arguments that are arrays of integers as where their entries are."""
+        """Return the indices in brackets, with arguments that are arrays of integers as data."""
         return tuple(p.data if is_index_array(p) else p for p in places)
 
-    def _as_places(self, places: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What stands in brackets, its arrays of integers as places along an axis."""
+    def _as_index_arrays(self, places: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the indices in brackets, with arrays of integers as index arrays along an axis."""
         return tuple(
-            p if isinstance(p, _Many) else self._found_many(self._as_indices(p)) for p in places
+            p if isinstance(p, _Many) else self._as_index_array(self._as_indices(p)) for p in places
         )
 
     def _one_in_each_row(
         self, array: Value, rows: Axis, places: Sequence[Data | Indices], value: Value, op: str
     ) -> Value:
-        """`A[np.arange(n), src] = v`: in each of these rows, `v[e]` at `src[e]`."""
+        """Return the array after `A[np.arange(n), src] = v`: in row e, `v[e]` is stored at `src[e]`."""
         own, value = self.dims(array), self.once(value, "new")
         (n,) = rows.dims
         for k, place in enumerate((rows, *places)):
@@ -780,15 +795,17 @@ class Subscripts(Places):
             new = self._aligned(value, (e, *here[len(places) + 1 :]))
             if op in ("+", "-"):
                 new = self.negative(new) if op == "-" else new
-                return self.plus_of(old, self.conditioned(holds, self._chosen(named, new, none)))
-            new = self._chosen(named, self.computed(op, old, new) if op else new, old)
+                return self.plus_of(
+                    old, self.conditioned(holds, self._choose_scalar(named, new, none))
+                )
+            new = self._choose_scalar(named, self.computed(op, old, new) if op else new, old)
             kept = self.conditioned(self._negation(holds), old)
             return self.plus_of(self.conditioned(holds, new), kept)
 
         return self.build(own, entry, array, value)
 
-    def _scattered(self, array: Value, places: tuple[Any, ...], value: Value, op: str) -> Value:
-        """`x.at[src].add(v)`: at k, `x[k] + Σ e. [src(e)=k]·v[e]`."""
+    def _scatter_add(self, array: Value, places: tuple[Any, ...], value: Value, op: str) -> Value:
+        """Return the array after `x.at[src].add(v)`: at k, `x[k] + Σ e. [src(e)=k]·v[e]`."""
         if op != "+" or not all(isinstance(place, _Many) for place in places):
             raise self.error(
                 "an array of places takes only assignments and additions",
@@ -806,7 +823,9 @@ class Subscripts(Places):
             def term(*e: Affine) -> Value:
                 pairs = zip(arrays, here, strict=False)
                 named = reduce(self.product, (self.is_at(p.entry(e), a) for p, a in pairs))
-                return self._chosen(named, self._aligned(value, (*e, *here[count:])), self.whole(0))
+                return self._choose_scalar(
+                    named, self._aligned(value, (*e, *here[count:])), self.whole(0)
+                )
 
             return self.plus_of(self.read(array, *here), self.total(dims, term, value))
 
@@ -826,8 +845,8 @@ def _before(one: Sequence[Affine], other: Sequence[Affine]) -> Predicate:
     return disj(*cases)
 
 
-def _step_of(places: tuple[Any, ...]) -> OnHost | None:
-    """What takes a part of an array before a call, where the brackets hold constants."""
+def _host_step(places: tuple[Any, ...]) -> OnHost | None:
+    """Return the step that takes a part of an array before a call, if the brackets have constants only; else None."""
     parts = [(p.start, p.stop, p.step) if isinstance(p, slice) else p for p in places]
     inner = [x for p in parts for x in (p if isinstance(p, tuple) else (p,))]
     known = all(x is None or x is ... or isinstance(x, int) for x in inner)

@@ -66,7 +66,9 @@ class Traced:
     outside: tuple[tuple[str, Reference], ...] = ()
 
     def cut_off(self, sizes: Mapping[str, int]) -> str | None:
-        """A size or an integer that must be known as a number, for an array ends before a slice of it does."""
+        """Return a size or integer that must be known as a number because an array ends before one of its slices does; None if
+        there is none.
+        """
         for read in self.accesses:
             names = read.index.names | read.size.names
             known = read.clips and names and names <= sizes.keys()
@@ -75,5 +77,5 @@ class Traced:
         return None
 
     def called(self, name: str) -> frozenset[str]:
-        """The indices that the program calls so."""
+        """Return the indices and sizes that the program calls by this name."""
         return frozenset(index for index, spelt in self.spelt.items() if spelt == name)

@@ -1,4 +1,4 @@
-"""The house of the converter: who knows what. Directions of imports are contracts in pyproject.toml."""
+"""Layers of the converter: the analysis names no framework, and protocols are implemented."""
 
 import re
 from pathlib import Path
