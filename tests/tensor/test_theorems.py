@@ -53,6 +53,11 @@ def test_solved_sums_count_their_terms_jointly(seed):
     theorems.check(Random(seed), 3)
 
 
+def test_an_index_of_an_inner_sum_solves_no_outer_one():
+    """`Σ i:2. [p(i)]·Σ i:n. [i=0]·u` has two terms, whose inner indices hide the outer one; it was taken for one term"""
+    theorems.check(Random(3001243), 3)
+
+
 # A check that cannot fail shows nothing: each of these breaks one rule and must be caught.
 
 

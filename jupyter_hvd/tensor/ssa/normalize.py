@@ -322,7 +322,7 @@ def _solve_index(e: Term, index: str) -> Affine | None:
             return next(solutions, None) or _solve_index(body, index)
         case Let(_, _, body):
             return _solve_index(body, index)
-        case Sum(inner, _, body):
+        case Sum(inner, _, body) if inner != index:
             found = _solve_index(body, index)
             return None if found is None or inner in found.names else found
     return None
