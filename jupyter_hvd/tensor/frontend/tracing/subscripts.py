@@ -526,7 +526,7 @@ class Subscripts(Places):
             if op in ("+", "-"):
                 return self.plus_of(old, self.conditioned(p, new))
             misses = (a.misses(k, self.name) for a, k in zip(axes, here, strict=True))
-            q = disj(*misses) if any(abs(a.step) > 1 for a in axes) else self._negation(p)
+            q = disj(*misses) if _have_gaps(axes) else self._negation(p)
             kept = old if old.term is Const(0) else self.conditioned(q, old)
             return self.plus_of(self.conditioned(p, new), kept) if p != TRUE else new
 
@@ -737,8 +737,8 @@ class Subscripts(Places):
     def new_entry(
         self, axes: Sequence[Axis | One], here: Sequence[Affine], value: Value
     ) -> tuple[Predicate, Value]:
-        """Whether an entry of an array is stored to, and what is stored there."""
-        if any(abs(axis.step) > 1 for axis in axes):
+        """Return whether an entry of an array is stored to, and what is stored there."""
+        if _have_gaps(axes):
             return self._spread_out(axes, here, value)
         held = [axis.holds(k) for axis, k in zip(axes, here, strict=True)]
         inner = [i for axis, (_, i) in zip(axes, held, strict=True) if axis.length is not None]
@@ -832,7 +832,13 @@ class Subscripts(Places):
         return self.build(own, entry, array, value)
 
 
+def _have_gaps(axes: Sequence[Axis | One]) -> bool:
+    """Whether entries lie between those that are stored: `y[::2]`."""
+    return any(abs(axis.step) > 1 for axis in axes)
+
+
 def _is_stepped(place: Any) -> bool:
+    """Whether a place in brackets is a slice whose entries have others between them."""
     return isinstance(place, slice) and place.step not in (None, 1, -1)
 
 
