@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,6 @@ import json, os, re, socket, sys, time
 from contextlib import suppress
 told = json.loads(sys.stdin.readline())
 os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})
-
-def listening():
-    ports = set()
-    for row in open("/proc/net/tcp").read().splitlines()[1:]:
-        fields = row.split()
-        if fields[3] == "0A":
-            ports.add(int(fields[1].split(":")[1], 16))
-    return ports
 
 def connected(port):
     return socket.create_connection(("127.0.0.1", port), timeout=0.3)
@@ -75,7 +67,7 @@ for top in told["folders"]:
                 path = os.path.join(folder, name)
                 if os.path.isfile(path) and not os.path.islink(path):
                     look_into(path)
-for port in listening():
+for port in told["ports"]:
     with suppress(OSError), connected(port) as connection:
         connection.settimeout(0.2)
         for said in (b"", b"\\n", b"GET / HTTP/1.0\\r\\n\\r\\n"):
@@ -131,9 +123,23 @@ print(json.dumps({"tried": tried, "received": received}))
 )
 
 
-def search(secrets: Mapping[str, str], folders: Sequence[Path | str]) -> Any:
-    """What another user finds of some secrets: `found`, pairs of a secret's name and a place; `read`, how much was looked at."""
-    told = json.dumps({"secrets": secrets, "folders": list(map(str, folders))})
+def search(
+    secrets: Mapping[str, str], folders: Sequence[Path | str], ports: Collection[int]
+) -> Any:
+    """Search all that another user can read for secrets.
+
+    Args:
+        secrets: by name.
+        folders: whose files are read, and the names of everything below them.
+        ports: where to connect and listen. Gloo's own must not be among them while ranks start: it takes the first who connects
+            for a rank, and the rank that comes after it ends the job (docs/security.md).
+
+    Returns:
+        `found`, pairs of a secret's name and where it was; `read`, how many things were looked at.
+    """
+    told = json.dumps(
+        {"secrets": secrets, "folders": list(map(str, folders)), "ports": list(ports)}
+    )
     done = subprocess.run(
         [*PYTHON, SEARCH], input=told + "\n", capture_output=True, text=True, check=True, cwd="/"
     )

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -76,6 +76,21 @@ def open_folder(aftermath: Aftermath, monkeypatch: pytest.MonkeyPatch) -> Iterat
 # What can be found
 
 
+def listens(pid: int) -> set[int]:
+    """The ports on which a process listens; none if it has ended."""
+    try:
+        connections = psutil.Process(pid).net_connections("inet")
+    except psutil.Error:
+        return set()
+    return {c.laddr.port for c in connections if c.status == psutil.CONN_LISTEN}
+
+
+def own_ports() -> set[int]:
+    """The ports on which this process and all that it has started listen."""
+    this = psutil.Process()
+    return set().union(*(listens(p.pid) for p in (this, *this.children(recursive=True))))
+
+
 @contextmanager
 def running(
     *words: str, environment: Mapping[str, str] | None = None, **options: Any
@@ -132,9 +147,9 @@ def test_a_planted_leak_is_found(open_folder: Path, leak: str) -> None:
     """The search finds a secret that was put into"""
     secret = secrets.token_hex(32)
     with LEAKS[leak](secret, open_folder):
-        found = search({"planted": secret}, [open_folder, *WALKED])["found"]
+        found = search({"planted": secret}, [open_folder, *WALKED], own_ports())["found"]
     assert {name for name, _ in found} == {"planted"}
-    assert not search({"planted": secret}, [open_folder, *WALKED])["found"]
+    assert not search({"planted": secret}, [open_folder, *WALKED], own_ports())["found"]
 
 
 def secrets_inside(aftermath: Aftermath) -> dict[str, str]:
@@ -157,7 +172,7 @@ def test_no_secret_of_a_job(open_folder: Path, aftermath: Aftermath) -> None:
                 open_folder
             )  # once more when both run: a search may take longer than a start
             inside = secrets_inside(aftermath)
-            result = search(inside, [open_folder, *WALKED])
+            result = search(inside, [open_folder, *WALKED], own_ports())
             assert not result["found"]
             aftermath.tries += result["read"]
     assert set(inside) == {"of the user", "token"}
@@ -195,20 +210,20 @@ def test_no_secret_of_living_ranks(open_folder: Path, aftermath: Aftermath) -> N
         keys = ("signatures", "encryption")
         inside = {"token": token, **{name: derive_key(token, name).decode() for name in keys}}
 
-        def check() -> None:
-            result = search(inside, [open_folder, *WALKED])
+        def check(ports: Collection[int]) -> None:
+            result = search(inside, [open_folder, *WALKED], ports)
             assert not result["found"]
             aftermath.tries += result["read"]
 
         while starting.is_alive():
-            check()
+            check(listens(os.getpid()))
         assert ranks.ready
         value = {AccessPath("large"): pack_value(np.zeros(2**24), None)}
         pushing = threading.Thread(target=lambda: [push_values(ranks, value) for _ in range(10)])
         pushing.start()
         kept.callback(pushing.join)
         while pushing.is_alive():
-            check()
+            check(own_ports())
 
 
 # What can be joined
@@ -297,16 +312,10 @@ def test_nobody_else_ends_a_job(
         text=True,
     )
     wait_for(lambda: listens(process.pid))
-    with joining(listens(process.pid), open_folder) as result:
+    with joining(sorted(listens(process.pid)), open_folder) as result:
         said, _ = process.communicate()
     assert process.returncode == 0, said
     assert "trained" in said
     assert result["tried"]
     assert not result["received"]
     aftermath.tries = result["tried"]
-
-
-def listens(pid: int) -> list[int]:
-    """The ports on which a process listens."""
-    connections = psutil.Process(pid).net_connections("inet")
-    return [c.laddr.port for c in connections if c.status == psutil.CONN_LISTEN]
