@@ -1,4 +1,4 @@
-"""The benchmark for a device that one has for a few minutes works: each of its parts has results, and none is an error of ours."""
+"""The benchmark for a device that one has for a few minutes works: each part has results, and none is an error of ours."""
 
 import importlib
 import json

@@ -20,6 +20,8 @@ from .split_gather import gather_rows, replicate_tensor, split_rows
 ACTIVATIONS = {"Softmax": tf.nn.softmax, "Sigmoid": tf.nn.sigmoid}
 #: Types of numbers that have no rows of ours.
 SCALARS = (bool, int, float, complex, str, bytes, type(None))
+#: Why a call runs unsharded in a thread of its own: collectives there would come in another order on every rank.
+OTHER_THREAD = "it is called in another thread than the program's first"
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,10 @@ class Batch:
 def call_layer(keras: Any, call: Function, layer: Any, /, *args: Any, **options: Any) -> Any:
     """Call a layer on this rank's rows, and gather its result; calls inside another shared call run as they are."""
     if not sharing.active or sharing.region is not None or sharing.whole:
-        return call(layer, *args, **options)
+        result = call(layer, *args, **options)
+        if sharing.recorder is not None and sharing.in_charge:
+            sharing.recorder(functools.partial(call, layer), layer, args, options)
+        return result
     return share_call(functools.partial(call, layer), layer, keras, args, options)
 
 
@@ -76,10 +81,13 @@ def share_call(
     """
     from .row_check import NOT_YET, find_unsharded_reason
 
-    if not sharing.in_charge or keras.in_stateless_scope():
+    stateless = keras.in_stateless_scope()
+    batch = None if stateless else describe_batch(keras, args, options)
+    if not sharing.in_charge and batch is not None and not batch.silently:
+        report.report_unsharded(owner, batch.whole or OTHER_THREAD)
+    if not sharing.in_charge or stateless:
         with sharing.run_whole():
             return call(*args, **options)
-    batch = describe_batch(keras, args, options)
     if batch is None:  # symbols: a model is being made
         return call(*args, **options)
     reason = batch.whole

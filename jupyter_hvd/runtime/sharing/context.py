@@ -63,6 +63,14 @@ class Region:
         raise not_by_rows(reason)
 
 
+class _ThreadState(threading.local):
+    """What holds for the calls of one thread: see `Sharing`."""
+
+    region: Region | None = None
+    whole = 0
+    checking = False
+
+
 class Sharing:
     """The state of sharing on this rank.
 
@@ -72,11 +80,12 @@ class Sharing:
         data: see `jupyter_hvd.runtime.start_shared`.
         reads_alone: this is rank 0, and it is reading for the others.
         has_shared: a call was shared; before that, gradients are equal on all ranks.
-        region: the call that is being shared. whole: the nesting depth of calls that run unsharded.
-        checking: a call is only being checked, so that stateful operations that cannot be undone must not run.
+        region: the call that this thread shares. whole: the nesting depth of this thread's calls that run unsharded.
+        checking: this thread only checks a call, so that stateful operations that cannot be undone must not run.
         order: the order in which the rows of a batch are dealt to the ranks; None for their original order.
         draws: counts random numbers in a call that is being checked.
         listener: called with the number of rows of each shared call, a number or a tensor.
+        recorder: called after each call of a layer within a call that runs unsharded, with the call, the layer and its arguments.
     """
 
     def __init__(self) -> None:
@@ -87,13 +96,32 @@ class Sharing:
         self.rank = 0
         self.size = 1
         self.has_shared = False
-        self.region: Region | None = None
-        self.whole = 0
-        self.checking = False
         self.order: Any = None
         self.draws = 0
         self.listener: Callable[[Any], None] | None = None
+        self.recorder: Callable[[Any, Any, Any, Any], None] | None = None
         self._threads: set[int] = set()
+        self._here = _ThreadState()
+
+    @property
+    def region(self) -> Region | None:
+        return self._here.region
+
+    @region.setter
+    def region(self, region: Region | None) -> None:
+        self._here.region = region
+
+    @property
+    def whole(self) -> int:
+        return self._here.whole
+
+    @whole.setter
+    def whole(self, depth: int) -> None:
+        self._here.whole = depth
+
+    @property
+    def checking(self) -> bool:
+        return self._here.checking
 
     def begin_sharing(self, rank: int, size: int) -> None:
         """Share calls in the current thread from now on."""
@@ -117,15 +145,14 @@ class Sharing:
 
     @contextmanager
     def check_here(self) -> Iterator[None]:
-        """Check a call in this thread within the block, while the main thread waits."""
+        """Check a call in this thread, a new one, within the block, while the main thread waits."""
         here = threading.get_ident()
         self._threads.add(here)
-        region, whole = self.region, self.whole
-        self.region, self.whole, self.checking = None, 0, True
+        self._here.checking = True
         try:
             yield
         finally:
-            self.region, self.whole, self.checking = region, whole, False
+            self._here.checking = False
             self._threads.discard(here)
 
     @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import importlib.abc
 import importlib.machinery
@@ -103,6 +104,7 @@ def start_sharing() -> None:
     from ..process import start
     from ..scaling import pretend_ranks
     from .context import sharing
+    from .report import report_nothing_shared
 
     global _begun
     _begun = True
@@ -115,6 +117,10 @@ def start_sharing() -> None:
     if sharing.active:
         install_sharing(tf.keras)
         share_other_keras()
+        if (
+            BATCH_VARIABLE not in os.environ
+        ):  # the ranks of a notebook may have had no cell to share
+            atexit.register(report_nothing_shared)
     if os.environ.get(RESUME_VARIABLE) == "1":
         from . import resumed_fits
 

@@ -25,6 +25,15 @@ def report_unsharded(owner: Any, reason: str) -> None:
     report_once(text, key=name + reason)
 
 
+def report_nothing_shared() -> None:
+    """Report at the end of a program that none of its calls was sharded, unless it was said of each."""
+    if not sharing.has_shared and not _told:
+        report_line(
+            f"no call was sharded: each of the {sharing.size} ranks did all of the work, with the same result and no speedup. "
+            "Calls of Keras layers and models, and of functions marked with jupyter_hvd.runtime.share, can be sharded."
+        )
+
+
 def report_once(text: str, key: str = "") -> None:
     """Report a text once.
 

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from ..observe import Function, Observation
 from . import keras_versions
-from .calls import Batch, compute_shared, is_tensor
+from .calls import Batch, compute_shared, describe_batch, is_tensor
 from .checksums import DifferentDataError, describe_different_data
 from .context import NotByRowsError, sharing
 from .own_rows import attach_own_rows, find_own_rows
@@ -202,39 +202,89 @@ def compare_with_unsharded(call: Function, owner: Any, keras: Any, batch: Batch,
     """Call both sharded and unsharded on sample batches, and compare the results."""
     others: set[int] = set()
     shared_before = sharing.has_shared
-    for sample in sample_batches(call, owner, keras, batch, args, options):
-        rows, sample_args, sample_options = sample
+    for rows, sample_args, sample_options in sample_batches(
+        call, owner, keras, batch, args, options
+    ):
         concrete = Batch(rows, batch.divided, batch.key)
-
-        def run_whole(args: Any, options: Any) -> Any:
-            with sharing.run_whole():
-                return call(*args, **options)
-
-        def run_shared(args: Any, options: Any, concrete: Batch = concrete) -> Any:
-            return compute_shared(call, keras, concrete, args, options, others)
-
-        whole = observe_call(run_whole, owner, keras, sample_args, sample_options)
-        if isinstance(whole, NotByRowsError):
-            return Verdict(str(whole))
-        if isinstance(whole, Exception):
-            return Verdict(f"it could not be checked ({first_line(whole)})")
-        # What goes by a row's place would often come out right where rows are dealt in their order.
-        with sharing.deal_rows_in_order(np.random.default_rng(rows).permutation(rows)):
-            shared = observe_call(run_shared, owner, keras, sample_args, sample_options)
-        sharing.has_shared = shared_before
-        fails = isinstance(shared, Exception)
-        fails_anywhere = float(hvd.allreduce(tf.constant(float(fails)), op=hvd.Max)) > 0
-        if isinstance(shared, Exception):
-            return Verdict(error_words(shared))
-        if fails_anywhere:
-            return Verdict("some of its rows cannot be computed by themselves")
-        reason = first_difference(whole, shared, rounding_tolerance(owner, keras))
-        differs = float(hvd.allreduce(tf.constant(float(bool(reason))), op=hvd.Max)) > 0
-        if differs:
-            return Verdict(reason or "its rows depend on one another")
+        sample = sample_args, sample_options
+        reason = compare_on_sample(call, owner, keras, concrete, *sample, others)
+        if reason:
+            layer = find_layer_at_fault(call, owner, keras, *sample)
+            sharing.has_shared = shared_before
+            return Verdict(
+                reason if layer is None else f"{reason}, because of its {name_of(layer)}"
+            )
     refused = trace_refusal(call, owner, keras, batch, args, options)
     sharing.has_shared = shared_before
     return Verdict(refused, frozenset(others))
+
+
+def compare_on_sample(
+    call: Function,
+    owner: Any,
+    keras: Any,
+    batch: Batch,
+    args: Any,
+    options: Any,
+    others: set[int] | None = None,
+) -> str:
+    """Return why a call cannot be shared on this batch, "" if it gives the same results; the ranks agree whether it can.
+
+    Args:
+        args: with values, as are `options`. others: is extended by `Region.other_sizes`.
+    """
+
+    def run_whole(args: Any, options: Any) -> Any:
+        with sharing.run_whole():
+            return call(*args, **options)
+
+    def run_shared(args: Any, options: Any) -> Any:
+        return compute_shared(call, keras, batch, args, options, others)
+
+    whole = observe_call(run_whole, owner, keras, args, options)
+    if isinstance(whole, NotByRowsError):
+        return str(whole)
+    if isinstance(whole, Exception):
+        return f"it could not be checked ({first_line(whole)})"
+    # What goes by a row's place would often come out right where rows are dealt in their order.
+    with sharing.deal_rows_in_order(np.random.default_rng(batch.rows).permutation(batch.rows)):
+        shared = observe_call(run_shared, owner, keras, args, options)
+    fails = isinstance(shared, Exception)
+    fails_anywhere = float(hvd.allreduce(tf.constant(float(fails)), op=hvd.Max)) > 0
+    if isinstance(shared, Exception):
+        return error_words(shared)
+    if fails_anywhere:
+        return "some of its rows cannot be computed by themselves"
+    reason = first_difference(whole, shared, rounding_tolerance(owner, keras))
+    differs = float(hvd.allreduce(tf.constant(float(bool(reason))), op=hvd.Max)) > 0
+    return (reason or "its rows depend on one another") if differs else ""
+
+
+def find_layer_at_fault(call: Function, owner: Any, keras: Any, args: Any, options: Any) -> Any:
+    """Return the innermost layer within a call that cannot be shared; None if there is none, such as in a function of its own.
+
+    All ranks must call it: the layers are checked one after the other, in the order in which their calls end.
+    """
+    calls: dict[int, tuple[Function, Any, Any, Any]] = {}
+
+    def record(call: Function, layer: Any, args: Any, options: Any) -> None:
+        calls.setdefault(id(layer), (call, layer, args, options))
+
+    with restoring_state(owner, keras), sharing.run_whole():
+        sharing.recorder = record
+        try:
+            call(*args, **options)
+        except Exception:
+            return None
+        finally:
+            sharing.recorder = None
+    for inner, layer, inner_args, inner_options in calls.values():
+        batch = describe_batch(keras, inner_args, inner_options)
+        if batch is None or batch.whole:
+            continue
+        if compare_on_sample(inner, layer, keras, batch, inner_args, inner_options):
+            return layer
+    return None
 
 
 def trace_refusal(
