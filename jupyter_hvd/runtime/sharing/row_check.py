@@ -241,6 +241,7 @@ def compare_on_sample(
     def run_shared(args: Any, options: Any) -> Any:
         return compute_shared(call, keras, batch, args, options, others)
 
+    assert batch.rows is not None
     whole = observe_call(run_whole, owner, keras, args, options)
     if isinstance(whole, NotByRowsError):
         return str(whole)
