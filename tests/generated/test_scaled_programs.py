@@ -149,7 +149,10 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_goes_wrong_without_its_edits(kind: str) -> None:
+def test_every_kind_goes_wrong_without_its_edits(
+    kind: str, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("mutant", "kinds of edits left out, by what the scaled program computes")
     assert any(goes_wrong(draw(seed, kind), FAULTS.get(kind, "")) for seed in range(20))
 
 
