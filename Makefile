@@ -2,7 +2,7 @@
 # make check   the inner loop: lint, types, contracts, the site, and the fast tests that changes affect (no rank, no browser)
 # make test    what this machine has the programs for, one case of each slow test; the last lines say what was left out
 # make test-all  the same with all cases and the long tests, as CI runs it
-# make system  installs those programs: a browser, sshd, Slurm, Node
+# make system  installs those programs: a browser, sshd, Slurm, Open MPI, Node
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
@@ -29,7 +29,7 @@ CHECK_SECONDS ?= 100
 # PROXY=http://host:port is the way to the package index; WHEELS=FOLDER, which `make wheels` fills, stands in for it.
 ENVIRONMENT = $(PYTHON) scripts/environment.py $(if $(filter-out default file undefined,$(origin PYTHON)),--python="$(PYTHON)") $(if $(PROXY),--proxy="$(PROXY)") $(if $(WHEELS),--wheels="$(WHEELS)")
 NEEDS = $(PYTHON) scripts/needs.py
-# Parts of `make test` note here what they leave out; with STRICT=1 it fails where a package was missing.
+# Parts of `make test` note here what they leave out. With STRICT=1 it fails on skipped tests, but for the kinds listed in scripts/needs.py.
 export JUPYTER_HVD_SKIPPED = $(CURDIR)/build/skipped
 
 # What uses one core each is done at once.
@@ -60,7 +60,7 @@ env-mpi: $(VENV)-mpi/.ready
 $(VENV)-mpi/.ready: $(VENV)/.ready
 	$(BIN)/python -m venv $(VENV)-mpi
 	below=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && echo "import site; site.addsitedir('$$below')" > $$($(VENV)-mpi/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/below.pth
-	$(VENV)-mpi/bin/python -m jupyter_hvd install --mpi
+	$(VENV)-mpi/bin/python -m jupyter_hvd install --mpi $(if $(PROXY),--proxy "$(PROXY)") $(if $(WHEELS),--wheels "$(WHEELS)")
 	touch $@
 
 # Above the first, what tools for assistants are served and tested with; its server listens on a port, so the others do without.
@@ -103,7 +103,7 @@ test: needs
 	@echo "make test: lint, types and the site, then Python tests and those of the browser; tests that passed and have not changed are skipped."
 	@rm -f $(JUPYTER_HVD_SKIPPED)
 	$(MAKE) env
-	$(MAKE) $(TOGETHER) lint test-ts site env-tf215 $(if $(WHEELS),,env-mcp) binder
+	$(MAKE) $(TOGETHER) lint test-ts site env-tf215 $(if $(WHEELS),,env-mcp) $(if $(BRIEF),,$(if $(HAS_MPI),env-mpi)) binder
 	$(MAKE) test-python
 	$(MAKE) test-ui
 	@$(NEEDS) closing $(if $(STRICT),--strict)
@@ -160,6 +160,7 @@ labextension: node_modules/.yarn-state.yml
 # Without Node these are left out, with a line; and without a browser its tests.
 HAS_NODE := $(shell $(NEEDS) has node)
 HAS_BROWSER := $(shell $(NEEDS) has browser)
+HAS_MPI := $(shell $(NEEDS) has mpi)
 ifdef HAS_NODE
 lint-ts: node_modules/.yarn-state.yml
 	jlpm lint
@@ -182,6 +183,7 @@ endif
 ifdef HAS_BROWSER
 test-ui: labextension
 	jlpm test:ui $(if $(BRIEF),--grep-invert @long)
+	@$(if $(BRIEF),$(NEEDS) leave $@)
 else
 test-ui:
 	@$(NEEDS) skip browser $@

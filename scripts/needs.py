@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""What the checks need of the system beside Python, by whom it is needed, and which Debian packages have it.
+"""What the checks need beside Python: programs, the Debian packages that have them, and what make builds of the checkout.
 
     scripts/needs.py build              fails, in a line, where Horovod cannot be compiled
-    scripts/needs.py has NAME           prints "yes" where a need is met
-    scripts/needs.py skip NAME PART     notes that a part of `make test` is left out for want of it
-    scripts/needs.py closing            prints a line for each need that tests were left out for
+    scripts/needs.py has NAME           prints "yes" where the programs of a need are installed
+    scripts/needs.py skip NAME PART     notes that a part of `make test` is skipped for want of it
+    scripts/needs.py leave PART         notes how many tests of a part are left to `make test-all`
+    scripts/needs.py closing [--strict] prints what was skipped and left; with --strict fails if a test was that must run
     scripts/needs.py install            installs what is missing: `make system`
 
 Any Python 3.8 runs this, and the tests import it.
@@ -30,26 +31,49 @@ NODE = (20, 19)
 
 
 class Need(NamedTuple):
-    """Programs, each with the Debian package that has it."""
+    """What tests of a kind need.
+
+    Attributes:
+        kind: what closing lines call the tests. programs: each with the Debian package that has it.
+        made: a file of the checkout, and the target of make that builds it.
+    """
 
     kind: str
     programs: dict[str, str]
+    made: tuple[str, str] | None = None
 
 
 HOSTS = {"ip": "iproute2", "unshare": "util-linux"}
 SSH = {"sshd": "openssh-server", "ssh": "openssh-client", "ssh-keygen": "openssh-client"}
 SLURM = {"slurmctld": "slurm-wlm", "slurmd": "slurm-wlm", "salloc": "slurm-wlm", "munged": "munge"}
+MPI = {"mpirun": "openmpi-bin", "ompi_info": "openmpi-bin", "mpicxx": "libopenmpi-dev"}
+NODE_PROGRAMS = {"node": "nodejs"}
 NEEDS = {
     "build": Need("Horovod", {"g++": "g++", "cmake": "cmake", "make": "make"}),
-    "node": Need("Node", {"node": "nodejs"}),
+    "node": Need("Node", NODE_PROGRAMS),
+    "types": Need("Node", NODE_PROGRAMS, ("node_modules/.bin/json2ts", "labextension")),
     "browser": Need(
         "browser", {os.environ.get("CHROMIUM", "chromium"): "chromium", "node": "nodejs"}
     ),
     "sshd": Need("sshd", {**SSH, **HOSTS}),
     "slurm": Need("Slurm", {**SLURM, **HOSTS}),
+    "mpi": Need("Open MPI", MPI, (".venv-mpi/.ready", "env-mpi")),
+    "mcp": Need("assistant", {}, (".venv-mcp/.ready", "env-mcp")),
+    "tf215": Need("Keras 2", {}, (".venv-tf215/.ready", "env-tf215")),
+    "tf218": Need("tf-keras", {}, (".venv-tf218/.ready", "env-tf218")),
 }
 #: Needs that no package meets, each with what to do.
 OTHERS = {"root": ("root", "run them as root")}
+#: Tests of programs that run only with another version of Keras.
+OTHER_KERAS = "other Keras"
+#: The kinds of tests that may be skipped even in CI, each with the reason.
+EXCUSED = {
+    "Keras 2": "TensorFlow 2.15 has wheels for Python 3.11 only",
+    "tf-keras": "`make test-thorough` makes its environment",
+    OTHER_KERAS: "`make test-thorough` runs them where they run",
+}
+#: Between the kind of tests and the reason for skipping them.
+SKIPPED = " tests skipped: "
 
 
 def lacking(name: str) -> list[str]:
@@ -71,17 +95,25 @@ def why_not(name: str) -> str | None:
     """Why the tests with a need are skipped, as the closing line says it; None where they run."""
     if name in OTHERS:
         kind, remedy = OTHERS[name]
-        return None if os.geteuid() == 0 else f"{kind} tests skipped: {remedy}"
-    packages = lacking(name)
-    if not packages:
-        return None
-    newer = f" {'.'.join(map(str, NODE))} or newer" if packages == ["nodejs"] else ""
-    return f"{NEEDS[name].kind} tests skipped: install {' '.join(packages)}{newer}, or run `make system`"
+        return None if os.geteuid() == 0 else f"{kind}{SKIPPED}{remedy}"
+    need, packages = NEEDS[name], lacking(name)
+    if packages:
+        newer = f" {'.'.join(map(str, NODE))} or newer" if packages == ["nodejs"] else ""
+        return f"{need.kind}{SKIPPED}install {' '.join(packages)}{newer}, or run `make system`"
+    if need.made and not (ROOT / need.made[0]).exists():
+        return f"{need.kind}{SKIPPED}run `make {need.made[1]}`"
+    return None
 
 
-def note(count: int, sentence: str) -> None:
-    """Keep for the end of `make test` that tests were left out."""
-    if place := os.environ.get(NOTES_VARIABLE):
+def is_excused(sentence: str) -> bool:
+    """Whether a closing line is about tests that may be skipped in CI, or that are not skipped but left to another run."""
+    kind, skipped, _ = sentence.partition(SKIPPED.strip())
+    return not skipped or kind.strip() in EXCUSED
+
+
+def note(count: int, sentence: str, place: str | None = None) -> None:
+    """Store for the end of `make test` that tests were skipped, or left to another run."""
+    if place := place or os.environ.get(NOTES_VARIABLE):
         Path(place).parent.mkdir(parents=True, exist_ok=True)
         with Path(place).open("a") as file:
             file.write(f"{count} {sentence}\n")
@@ -100,21 +132,31 @@ def count_of(part: str) -> int:
     folders = {"test-ui": "ui-tests", "test-ts": "labextension/tests"}
     if part not in folders:
         return 1
-    files = (ROOT / folders[part]).glob("**/*.spec.ts")
-    return sum(len(re.findall(r"^\s*(?:test|it)\(", file.read_text(), re.M)) for file in files)
+    return count_in_specs(folders[part], r"^\s*(?:test|it)\(")
+
+
+def count_in_specs(folder: str, pattern: str) -> int:
+    files = (ROOT / folder).glob("**/*.spec.ts")
+    return sum(len(re.findall(pattern, file.read_text(), re.M)) for file in files)
+
+
+def count_long(part: str) -> int:
+    """How many browser tests have the tag that `make test` leaves out."""
+    return count_in_specs({"test-ui": "ui-tests"}[part], r"tag:.*@long")
 
 
 def closing(strict: bool) -> int:
-    """Print a line for each need that tests were left out for; fail if a package would have met one, and must be there."""
+    """Print a line for each reason that tests were skipped for; fail if `strict` and one is not in `EXCUSED`."""
     counts: Counter[str] = Counter()
     for count, sentence in notes():
         counts[sentence] += count
     for sentence, count in counts.items():
         print(f"{count} {sentence}")
-    if not counts:
+    if not any(SKIPPED.strip() in sentence for sentence in counts):
         print("0 tests skipped")
-    if strict and any("make system" in sentence for sentence in counts):
-        print("tests were skipped for want of a package")
+    if strict and (unexcused := [n for sentence, n in counts.items() if not is_excused(sentence)]):
+        allowed = ", ".join(EXCUSED)
+        print(f"STRICT=1: {sum(unexcused)} tests were skipped; only these may be: {allowed}")
         return 1
     return 0
 
@@ -161,13 +203,15 @@ def main(words: list[str]) -> int:
             )
             return 2
     elif command == "has":
-        print("" if why_not(rest[0]) else "yes")
+        print("" if lacking(rest[0]) else "yes")
     elif command == "skip":
         name, part = rest
         sentence = why_not(name)
         assert sentence, f"{name} is there"
         note(count_of(part), sentence)
         print(f"{part}: {count_of(part)} {sentence}")
+    elif command == "leave":
+        note(count_long(rest[0]), "browser tests are left to `make test-all`: long ones")
     elif command == "closing":
         return closing("--strict" in rest)
     elif command == "install":

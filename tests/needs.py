@@ -1,11 +1,13 @@
-"""Tests that need a program of the system or root say so (`@pytest.mark.needs("sshd")`), and are skipped without it.
+"""Tests that need a program, another environment or root say so (`@pytest.mark.needs("sshd")`), and are skipped without it.
 
-A line at the end says how many were, and what to install; `make test` prints these lines once more, for all its parts.
+A line at the end says how many were skipped, and what to install. Tests that skip themselves are counted in the same way.
+`make test` prints these lines once more, for all its parts.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -22,11 +24,12 @@ _spec.loader.exec_module(needs)
 
 #: Fixtures that need something, so that no test needs to say it again.
 BY_FIXTURE = {"two_hosts": ("sshd", "root"), "slurm": ("slurm", "root")}
-#: In the reason of a skip that the closing lines tell of.
-TOLD = " tests skipped: "
+#: Where this run notes what it skips. The runs of pytest that tests start have no such place.
+PLACE = pytest.StashKey[str]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.stash[PLACE] = os.environ.pop(needs.NOTES_VARIABLE, "")
     config.addinivalue_line(
         "markers", "needs(*names): what it needs of the system, as in scripts/needs.py"
     )
@@ -51,11 +54,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    counts: Counter[str] = Counter()
-    for report in terminalreporter.getreports("skipped"):
-        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
-        if TOLD in reason:
-            counts[reason.removeprefix("Skipped: ")] += 1
-    for reason, count in counts.items():
-        terminalreporter.write_line(f"{count} {reason}")
-        needs.note(count, reason)
+    reports = terminalreporter.getreports("skipped")
+    for sentence, count in Counter(map(sentence_of, reports)).items():
+        report_left_out(terminalreporter, count, sentence)
+
+
+def sentence_of(report: pytest.TestReport) -> str:
+    """The closing line of a skipped test, without the count."""
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "no reason given"
+    reason = " ".join(reason.removeprefix("Skipped: ").split())
+    return reason if needs.SKIPPED in reason else f"{needs.SKIPPED.strip()} {reason}"
+
+
+def report_left_out(reporter: pytest.TerminalReporter, count: int, sentence: str) -> None:
+    """Print a closing line, and note it for the end of `make test`."""
+    reporter.write_line(f"{count} {sentence}")
+    if place := reporter.config.stash.get(PLACE, ""):
+        needs.note(count, sentence, place)

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from .needs import report_left_out
+
 TENTH = 10
 #: What a tenth leaves out: longer than its share, or about other environments than this one.
 LEFT_OUT = ("long", "thorough")
@@ -77,6 +79,5 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     left = terminalreporter.config.stash.get(LEFT_TO_CI, 0)
     if left:
-        terminalreporter.write_line(
-            f"{left} tests are left to CI: long ones, and further cases of slow ones. `make test-all` runs them."
-        )
+        sentence = "tests are left to `make test-all`: long ones, and further cases of slow ones"
+        report_left_out(terminalreporter, left, sentence)

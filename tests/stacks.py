@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
+
+from .needs import needs
 
 ROOT = Path(__file__).parents[1]
 
@@ -29,10 +31,8 @@ class Stack:
 
     def case(self, *marks: pytest.MarkDecorator) -> Any:
         """This stack as a parameter of a test, skipped where it has not been made."""
-        make = f"make env{self.folder.removeprefix('.venv')}"
-        reason = f"{self.keras} tests skipped: no {self.folder}, which takes Python 3.11 and {make}"
-        missing = pytest.mark.skipif(not self.python.exists(), reason=reason)
-        return pytest.param(self, id=self.keras.replace(" ", "-"), marks=[missing, *marks])
+        need = () if self == OWN else (pytest.mark.needs(self.folder.removeprefix(".venv-")),)
+        return pytest.param(self, id=self.keras.replace(" ", "-"), marks=[*need, *marks])
 
 
 OWN = Stack(".venv", "Keras 3")
@@ -46,3 +46,9 @@ def present_keras() -> str:
     if os.environ.get("TF_USE_LEGACY_KERAS") == "1":
         return LEGACY.keras
     return KERAS_2.keras if version("keras").startswith("2.") else OWN.keras
+
+
+def skip_for_another_keras() -> NoReturn:
+    pytest.skip(
+        f"{needs.OTHER_KERAS}{needs.SKIPPED}they are for another version than {present_keras()}"
+    )

@@ -10,6 +10,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
+
+from jupyter_hvd.runtime.sharing.tested_versions import is_tested
 
 from .needs import needs
 from .selection import find_later_cases, select_tenth
@@ -112,6 +115,7 @@ def test_the_reason_says_what_to_install() -> None:
     assert needs.why_not("browser").endswith("install chromium nodejs, or run `make system`")
     assert "openssh-server" in needs.why_not("sshd")
     assert "slurm-wlm" in needs.why_not("slurm")
+    assert "install libopenmpi-dev openmpi-bin, or" in needs.why_not("mpi")
     assert "nodejs 20.19 or newer" in needs.why_not("node")
     assert needs.why_not("root") == "root tests skipped: run them as root"
 
@@ -144,12 +148,70 @@ def test_one_closing_line_for_each_need(capsys) -> None:
     assert root == "3 root tests skipped: run them as root"
 
 
+LEFT = "tests are left to `make test-all`: long ones"
+#: Notes of one `make test`, the closing lines after them, and whether CI passes.
+CLOSINGS = {
+    "nothing": ([], ["0 tests skipped"], True),
+    "tests left to another run": ([(40, LEFT), (9, LEFT)], [f"49 {LEFT}", "0 tests skipped"], True),
+    "no package": (
+        [(2, "sshd tests skipped: install x")],
+        ["2 sshd tests skipped: install x"],
+        False,
+    ),
+    "no root": ([(1, "root tests skipped: be root")], ["1 root tests skipped: be root"], False),
+    "a start that failed": ([(3, "Slurm tests skipped: no")], ["3 Slurm tests skipped: no"], False),
+    "any other reason": ([(1, "tests skipped: not today")], ["1 tests skipped: not today"], False),
+    "another Python": ([(7, "Keras 2 tests skipped: -")], ["7 Keras 2 tests skipped: -"], True),
+    "another Keras": (
+        [(5, "other Keras tests skipped: -")],
+        ["5 other Keras tests skipped: -"],
+        True,
+    ),
+}
+
+
 @pytest.mark.usefixtures("nothing_there")
-def test_ci_fails_for_want_of_a_package_only() -> None:
-    needs.note(3, needs.why_not("root"))
+@pytest.mark.parametrize(("noted", "lines", "passes"), CLOSINGS.values(), ids=CLOSINGS)
+def test_closing_lines(
+    capsys: pytest.CaptureFixture[str],
+    noted: list[tuple[int, str]],
+    lines: list[str],
+    passes: bool,
+) -> None:
+    for count, sentence in noted:
+        needs.note(count, sentence)
+    assert needs.main(["closing"]) == 0
+    assert capsys.readouterr().out.splitlines() == lines
+    assert (needs.main(["closing", "--strict"]) == 0) is passes
+    said = capsys.readouterr().out.splitlines()
+    assert said[: len(lines)] == lines
+    assert [line.startswith("STRICT=1: ") for line in said[len(lines) :]] == [True] * (not passes)
+
+
+def test_every_excused_kind_is_one_of_a_need() -> None:
+    kinds = {need.kind for need in needs.NEEDS.values()} | {needs.OTHER_KERAS}
+    assert needs.EXCUSED.keys() <= kinds
+
+
+@pytest.mark.parametrize("name", ["mpi", "mcp", "tf215", "tf218", "types"])
+def test_an_environment_that_has_not_been_made(monkeypatch, tmp_path: Path, name: str) -> None:
+    monkeypatch.setattr(needs, "lacking", lambda _: [])
+    monkeypatch.setattr(needs, "ROOT", tmp_path)
+    file, target = needs.NEEDS[name].made
+    assert needs.why_not(name).endswith(f" tests skipped: run `make {target}`")
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).touch()
+    assert needs.why_not(name) is None
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.M)
+
+
+@pytest.mark.usefixtures("nothing_there")
+def test_browser_tests_that_make_test_leaves_out_are_counted(capsys) -> None:
+    assert needs.main(["leave", "test-ui"]) == 0
     assert needs.main(["closing", "--strict"]) == 0
-    needs.note(3, needs.why_not("sshd"))
-    assert needs.main(["closing", "--strict"]) == 1
+    left, none = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"\d\d browser tests are left to `make test-all`: long ones", left)
+    assert none == "0 tests skipped"
 
 
 @pytest.mark.usefixtures("nothing_there")
@@ -187,6 +249,81 @@ def test_tests_without_their_program_are_skipped_with_a_line(tmp_path: Path) -> 
         r"\d+ sshd tests skipped: install openssh-server, or run `make system`", note
     )
     assert note in done.stdout
+
+
+SKIPS = r"""import os, subprocess, sys
+import pytest
+from tests.needs import needs
+
+def test_it_skips_itself():
+    pytest.skip("this machine\nis too slow")
+
+@pytest.fixture
+def failing():
+    pytest.skip(f"Slurm{needs.SKIPPED}no node came up")
+
+@pytest.mark.parametrize("case", [1, 2])
+def test_a_fixture_skips(failing, case): ...
+
+def test_inner_runs_note_nothing():
+    assert needs.NOTES_VARIABLE not in os.environ
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--numprocesses=1",)], ids=["alone", "in a worker"])
+def test_tests_that_skip_themselves_are_noted(tmp_path: Path, options: tuple[str, ...]) -> None:
+    notes, file = tmp_path / "skipped", tmp_path / "test_skips.py"
+    file.write_text(SKIPS)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.needs"]
+    done = subprocess.run(
+        [*command, *options, f"--rootdir={tmp_path}", str(file)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, needs.NOTES_VARIABLE: str(notes)},
+    )
+    assert done.returncode == 0, done.stdout
+    assert notes.read_text().splitlines() == [
+        "1 tests skipped: this machine is too slow",
+        "2 Slurm tests skipped: no node came up",
+    ]
+
+
+def test_the_extra_installs_a_tested_pair() -> None:
+    """Ranks refuse to train with a TensorFlow and Keras that are not in the table."""
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    pins = dict(each.removesuffix(".*").split("==") for each in extra["tensorflow"])
+    assert is_tested(pins["tensorflow-cpu"], "keras", pins["keras"])
+
+
+@pytest.mark.parametrize(
+    ("lock", "module", "package"),
+    [
+        ("tf221.txt", "keras", "keras"),
+        ("tf215.txt", "keras", "keras"),
+        ("tf218.txt tf218-keras.txt", "tf_keras", "tf-keras"),
+    ],
+)
+def test_every_lock_has_a_tested_pair(lock: str, module: str, package: str) -> None:
+    text = "".join((ROOT / "requirements" / name).read_text() for name in lock.split())
+    pinned = dict(re.findall(r"^([\w.-]+)==(\S+)", text, re.M))
+    assert is_tested(pinned["tensorflow-cpu"], module, pinned[package])
+
+
+def test_a_workflow_runs_all_that_a_merge_requires() -> None:
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "build.yml").read_text())["jobs"]
+    commands = [
+        line
+        for job in jobs.values()
+        for step in job["steps"]
+        for line in step.get("run", "").splitlines()
+    ]
+    assert ".ci/run" in commands
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
+    made = {line.split()[1] for line in commands if line.startswith("make ")}
+    assert made
+    assert made <= targets
 
 
 def test_a_tenth_has_a_test_of_each_file() -> None:

@@ -16,7 +16,7 @@ from jupyter_hvd.verify.checks import Check
 from . import data
 from .coverage_page import refusal
 from .ledger import verify
-from .stacks import present_keras
+from .stacks import present_keras, skip_for_another_keras
 from .suite import RUN, Program
 
 PROGRAMS_BY_NAME = {program.name: program for program in RUN}
@@ -113,8 +113,8 @@ def beside(written: Path, program: Program, tmp_path: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("program", [case(program) for program in RUN])
 def test_program(program: Program, beside: Path, record_property) -> None:
-    if reason := program.cannot_run(present_keras()):
-        pytest.skip(reason)
+    if program.cannot_run(present_keras()):
+        skip_for_another_keras()
     if program.is_refused:
         conversion = convert_source(program.source)
         assert conversion.status == "refused"

@@ -30,6 +30,8 @@ from typing import Any
 import grimp
 import pytest
 
+from .needs import report_left_out
+
 ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests"
 PACKAGE = "jupyter_hvd"
@@ -392,9 +394,8 @@ class Unchanged:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.unchanged:
-            terminalreporter.write_line(
-                f"{self.unchanged} tests left out: they passed, and nothing they depend on has changed. LEDGER= runs all."
-            )
+            sentence = "tests left out: they passed, and nothing they depend on has changed. LEDGER= runs all."
+            report_left_out(terminalreporter, self.unchanged, sentence)
         count, seconds = self.postponed
         if count:
             terminalreporter.write_line(

@@ -14,10 +14,13 @@ from jupyter_hvd.convert.tensorflow.tf_api import (
     makes_model,
 )
 
+from ..stacks import skip_for_another_keras
+
 
 @pytest.fixture(scope="module")
 def optimizers():
-    tf = pytest.importorskip("tensorflow")
+    import tensorflow as tf
+
     return tf.keras.optimizers
 
 
@@ -45,7 +48,7 @@ def test_every_optimizer_is_known(optimizers) -> None:
 @pytest.mark.parametrize("known", OPTIMIZERS.values(), ids=lambda known: known.name)
 def test_defaults(optimizers, known) -> None:
     if known.name in LATER and not hasattr(optimizers, known.name):
-        pytest.skip("of newer Keras")
+        skip_for_another_keras()
     own = parameters(getattr(optimizers, known.name))
     assert next(iter(own)) == "learning_rate"
     default = own["learning_rate"].default
@@ -67,12 +70,14 @@ def classes(module) -> set[str]:
 
 
 def test_every_callback_is_known() -> None:
-    tf = pytest.importorskip("tensorflow")
+    import tensorflow as tf
+
     assert classes(tf.keras.callbacks) <= CALLBACKS
 
 
 def test_every_application_is_known() -> None:
-    tf = pytest.importorskip("tensorflow")
+    import tensorflow as tf
+
     names = classes(tf.keras.applications)
     assert names == {n for n in names if makes_model(f"tensorflow.keras.applications.{n}")}
 

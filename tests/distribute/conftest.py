@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import queue
-import shutil
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ import psutil
 import pytest
 from jupyter_client.manager import KernelManager
 
+from ..needs import needs
 from .hosts import make_network, make_sshd, remove_network
 
 #: Names a test's kernel in the environment of everything that comes from it.
@@ -211,16 +211,13 @@ def after() -> Callable[..., list[psutil.Process]]:
 @pytest.fixture
 def two_hosts(tmp_path: Path) -> Iterator[Path]:
     """Yields a folder whose `bin/ssh` reaches both."""
-    for program in ("ip", "unshare", "sshd", "ssh", "ssh-keygen"):
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} is not installed (apt-get install openssh-server iproute2)")
     servers: list[subprocess.Popen[bytes]] = []
     try:
         try:
             make_network()
             servers += make_sshd(tmp_path)
         except OSError as error:
-            pytest.skip(f"network namespaces may not be made here: {error}")
+            pytest.skip(f"two-host{needs.SKIPPED}network namespaces cannot be made here: {error}")
         yield tmp_path
     finally:
         remove_network()

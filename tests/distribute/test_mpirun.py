@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import threading
@@ -19,10 +18,11 @@ import pytest
 
 from jupyter_hvd.launch.mpi import ANY_MPI
 
+from ..needs import needs
 from .hosts import HOSTS, change, command_lines
 from .slurm import slurm_of_two_nodes
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.needs("mpi")]
 
 SECRET = "secret-that-nobody-else-may-read"
 PYTHON = Path(__file__).parents[2] / ".venv-mpi" / "bin" / "python"
@@ -43,14 +43,6 @@ print(len(os.environ["SECRET_OF_MINE"]), "local", hvd.local_rank(), os.environ["
 """
 SLEEPS = "import time\nprint('begun', flush=True)\ntime.sleep(600)\n"
 FAILS = "import os, time\nif os.environ['HOROVOD_RANK'] == '1':\n    {}\ntime.sleep(600)\n"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def mpi() -> None:
-    if shutil.which("mpirun") is None:
-        pytest.skip("mpirun is not installed (apt-get install openmpi-bin libopenmpi-dev)")
-    if not PYTHON.exists():
-        pytest.skip("there is no .venv-mpi: make env-mpi")
 
 
 @pytest.fixture
@@ -244,8 +236,7 @@ def test_a_host_whose_horovod_has_no_mpi(two_hosts: Path, start: Any) -> None:
     found = find_spec("horovod")
     assert found is not None
     (own,) = Path(str(found.origin)).parent.glob("tensorflow/mpi_lib*.so")
-    if ANY_MPI in own.read_bytes():
-        pytest.skip("the Horovod of this environment was built with MPI")
+    assert ANY_MPI not in own.read_bytes()
     second = list(HOSTS)[1]
     change(str(two_hosts / f"{second}.conf"), "mount", "--bind", str(own), *below)
     hosts = ",".join(f"{address}:1" for address in HOSTS.values())
@@ -255,6 +246,7 @@ def test_a_host_whose_horovod_has_no_mpi(two_hosts: Path, start: Any) -> None:
     assert f"host {second}: --launcher mpirun: Horovod was built without MPI" in output
 
 
+@pytest.mark.needs("slurm", "root")
 def test_inside_an_allocation_of_slurm(tmp_path: Path) -> None:
     """There mpirun starts its daemons by srun, one a node."""
     (tmp_path / "job.py").write_text(TRAINS.replace("BEFORE", "print(os.uname().nodename)"))
@@ -263,7 +255,7 @@ def test_inside_an_allocation_of_slurm(tmp_path: Path) -> None:
         try:
             slurm = made.enter_context(slurm_of_two_nodes())
         except OSError as error:
-            pytest.skip(str(error))
+            pytest.skip(f"Slurm{needs.SKIPPED}{error}")
         allocation = ("salloc", "--quiet", "--ntasks=2", "--ntasks-per-node=1")
         done = subprocess.run(
             slurm.login(*allocation, *hvd, "--launcher", "mpirun"),

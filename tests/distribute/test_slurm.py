@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
+from ..needs import needs
 from .hosts import HOSTS, another_keras, change, printed
 from .slurm import Slurm, slurm_of_two_nodes, wait_until
 
@@ -36,7 +37,7 @@ def slurm() -> Iterator[Slurm]:
         with slurm_of_two_nodes() as made:
             yield made
     except OSError as error:
-        pytest.skip(str(error))
+        pytest.skip(f"Slurm{needs.SKIPPED}{error}")
 
 
 @pytest.fixture

@@ -112,7 +112,6 @@ def test_a_notebook(
     assert_same(one.stdout, run_converted(path))
 
 
-@pytest.mark.skipif(not HOROVODRUN.exists(), reason="no horovodrun")
 @pytest.mark.long
 def test_started_by_horovodrun(
     tmp_path: Path, run_forked_script: Callable[..., CompletedProcess[str]]
@@ -143,7 +142,6 @@ def test_started_by_horovodrun(
     assert len([*tmp_path.glob("process-*")]) == 2, "one of the program alone, and one of rank 0"
 
 
-@pytest.mark.skipif(not HOROVODRUN.exists(), reason="no horovodrun")
 @pytest.mark.parametrize("batch", ["per-rank", pytest.param("global", marks=pytest.mark.thorough)])
 @pytest.mark.long
 def test_runs_where_this_package_is_not(tmp_path: Path, batch: str) -> None:

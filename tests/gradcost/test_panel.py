@@ -424,7 +424,7 @@ GITHUB_ATTRIBUTES = {
 
 
 def test_a_page_that_strips_styles_and_data_still_shows_the_figures():
-    bleach = pytest.importorskip("bleach", reason="nbconvert brings it")
+    import bleach  # nbconvert brings it
 
     @tensor
     def square(x):

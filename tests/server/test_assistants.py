@@ -40,7 +40,7 @@ Ask = Callable[..., dict[str, Any]]
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.xdist_group("assistants"),
-    pytest.mark.skipif(not PYTHON.exists(), reason="there is no .venv-mcp: make env-mcp"),
+    pytest.mark.needs("mcp"),
 ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -87,11 +86,7 @@ def test_the_fixture_of_the_typescript_tests():
         assert apply_edits(before["source"], edits) == after["source"]
 
 
-@pytest.mark.needs("node")
-@pytest.mark.skipif(
-    shutil.which("node") is not None and not (ROOT / "node_modules/.bin/json2ts").exists(),
-    reason="the extension's tools are not installed: make labextension",
-)
+@pytest.mark.needs("types")
 def test_the_types_are_made_from_the_schema():
     types = ROOT / "labextension" / "src" / "conversion.ts"
     before = types.read_text()

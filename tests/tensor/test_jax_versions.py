@@ -11,10 +11,7 @@ import pytest
 
 HERE = Path(__file__).parent
 OLDER = HERE.parents[1] / ".venv-tf215" / "bin" / "python"
-needs_older = pytest.mark.skipif(
-    not OLDER.exists(),
-    reason="Keras 2 tests skipped: no .venv-tf215, which takes Python 3.11 and make env-tf215",
-)
+needs_older = pytest.mark.needs("tf215")
 
 
 def run(python, script, *words):

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow  # TensorFlow is imported
 def tensorflow():
     """Imported when these tests run, not whenever tests are looked for."""
     global tf
-    tf = pytest.importorskip("tensorflow")
+    import tensorflow as tf
 
 
 @pytest.fixture(scope="module")
