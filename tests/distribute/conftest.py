@@ -209,6 +209,12 @@ def after() -> Callable[..., list[psutil.Process]]:
 
 
 @pytest.fixture
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for a job's log, not beside the program."""
+    return tmp_path_factory.mktemp("logs")
+
+
+@pytest.fixture
 def two_hosts(tmp_path: Path) -> Iterator[Path]:
     """Yields a folder whose `bin/ssh` reaches both."""
     servers: list[subprocess.Popen[bytes]] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -19,9 +18,10 @@ import pytest
 from jupyter_hvd.launch.mpi import ANY_MPI
 
 from ..needs import needs
-from .hosts import HOSTS, change, command_lines
-from .slurm import slurm_of_two_nodes
+from .hosts import HOSTS, change, command_lines, printed
+from .slurm import slurm_of_two_nodes, wait_until
 
+#: `make test` does not make this environment, so it leaves these tests out.
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.needs("mpi")]
 
 SECRET = "secret-that-nobody-else-may-read"
@@ -46,13 +46,13 @@ FAILS = "import os, time\nif os.environ['HOROVOD_RANK'] == '1':\n    {}\ntime.sl
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def start(tmp_path: Path, logs: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Starts `jupyter hvd run` of a program; nothing of the job is left in the end."""
     started = []
 
     def begin(text: str, *options: str, **environment: str) -> subprocess.Popen[str]:
         (tmp_path / "job.py").write_text(text)
-        words = ("run", "job.py", "-n", "2", "--launcher", "mpirun", *options)
+        words = ("run", "job.py", "-n", "2", "--launcher", "mpirun", "--log", str(logs), *options)
         process = subprocess.Popen(
             [str(PYTHON), "-m", "jupyter_hvd", *words],
             cwd=tmp_path,
@@ -99,33 +99,36 @@ def _works_in(process: psutil.Process, folder: Path) -> bool:
         return False
 
 
-def said(process: subprocess.Popen[str], word: str, times: int = 1) -> None:
-    """Wait until a process has printed a word so many times; one that takes too long is ended."""
-    assert process.stdout is not None
-    text = ""
-    late = threading.Timer(100, process.terminate)
-    late.start()
-    try:
-        for line in process.stdout:
-            text += line
-            if text.count(word) == times:
-                return
-    finally:
-        late.cancel()
-    raise AssertionError(text)
+def wait_for_ranks(job: subprocess.Popen[str], logs: Path, word: str = "begun") -> None:
+    """Wait until both ranks have printed a word. A job that takes too long is ended."""
+
+    def have_all() -> bool:
+        said = printed(logs) if any(logs.iterdir()) else []
+        return len(said) == 2 and all(word in text for text in said)
+
+    wait_until(lambda: job.poll() is not None or have_all(), 100)
+    if job.poll() is not None or not have_all():
+        job.terminate()
+        raise AssertionError(job.communicate()[0])
 
 
-def test_ranks_train_as_one_by_mpi(start: Any) -> None:
+def test_ranks_train_as_one_by_mpi(start: Any, logs: Path) -> None:
     output, _ = (job := start(TRAINS.replace("BEFORE", ""), "--ignore", "HVD6")).communicate(
         timeout=200
     )
     assert job.returncode == 0, output
-    weights = [line for line in output.splitlines() if "weights" in line]
-    assert len(weights) == 2, output
-    assert len({line.partition("]")[2] for line in weights}) == 1
-    assert all(line.endswith("by MPI True") for line in weights)
-    for rank in (0, 1):
-        assert f"[{rank}] {len(SECRET)} local {rank} {rank}\n" in output
+    ranks = printed(logs)
+    assert len(ranks) == 2
+    assert len(set(map(weights_of, ranks))) == 1
+    for rank, text in enumerate(ranks):
+        assert f"{len(SECRET)} local {rank} {rank}\n" in text
+
+
+def weights_of(text: str) -> str:
+    """What a rank that trained by MPI has printed of its weights."""
+    (line,) = (line for line in text.splitlines() if line.startswith("weights "))
+    assert line.endswith(" by MPI True")
+    return line
 
 
 @pytest.mark.parametrize(
@@ -154,18 +157,20 @@ def test_a_rank_that_fails_while_others_wait_for_it_in_mpi(start: Any) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_ended_from_outside_it_leaves_nothing(start: Any, number: signal.Signals) -> None:
+def test_ended_from_outside_it_leaves_nothing(
+    start: Any, logs: Path, number: signal.Signals
+) -> None:
     job = start(SLEEPS)
-    said(job, "begun", 2)
+    wait_for_ranks(job, logs)
     assert not [line for line in command_lines() if SECRET in line]
     job.send_signal(number)
     job.communicate(timeout=30)
     assert job.returncode not in (0, 2)
 
 
-def test_mpirun_is_killed(start: Any) -> None:
+def test_mpirun_is_killed(start: Any, logs: Path) -> None:
     job = start(SLEEPS)
-    said(job, "begun", 2)
+    wait_for_ranks(job, logs)
     (mpirun,) = (
         process
         for process in psutil.Process(job.pid).children(recursive=True)
@@ -209,12 +214,12 @@ def test_living_ranks(open_notebook: Callable[..., Any]) -> None:
     assert not notebook.processes()
 
 
-def test_two_hosts(two_hosts: Path, start: Any) -> None:
+def test_two_hosts(two_hosts: Path, start: Any, logs: Path) -> None:
     """By ssh, as mpirun starts it there; nothing secret in a command line on either."""
     path = f"{two_hosts / 'bin'}:{os.environ['PATH']}"
     hosts = ",".join(f"{address}:1" for address in HOSTS.values())
     job = start(TRAINS.replace("BEFORE", "") + SLEEPS, "-H", hosts, "--ignore", "HVD6", PATH=path)
-    said(job, "begun", 2)
+    wait_for_ranks(job, logs)
     lines = command_lines()
     assert sum("jupyter_hvd.ranks.agent" in line and "mpirun" not in line for line in lines) >= 2
     assert any("orted" in line for line in lines)
@@ -247,7 +252,7 @@ def test_a_host_whose_horovod_has_no_mpi(two_hosts: Path, start: Any) -> None:
 
 
 @pytest.mark.needs("slurm", "root")
-def test_inside_an_allocation_of_slurm(tmp_path: Path) -> None:
+def test_inside_an_allocation_of_slurm(tmp_path: Path, logs: Path) -> None:
     """There mpirun starts its daemons by srun, one a node."""
     (tmp_path / "job.py").write_text(TRAINS.replace("BEFORE", "print(os.uname().nodename)"))
     hvd = (str(PYTHON), "-m", "jupyter_hvd", "run", "job.py", "-n", "2", "--ignore", "HVD6")
@@ -258,7 +263,7 @@ def test_inside_an_allocation_of_slurm(tmp_path: Path) -> None:
             pytest.skip(f"Slurm{needs.SKIPPED}{error}")
         allocation = ("salloc", "--quiet", "--ntasks=2", "--ntasks-per-node=1")
         done = subprocess.run(
-            slurm.login(*allocation, *hvd, "--launcher", "mpirun"),
+            slurm.login(*allocation, *hvd, "--launcher", "mpirun", "--log", str(logs)),
             cwd=tmp_path,
             env={**os.environ, **slurm.environment, "SECRET_OF_MINE": SECRET},
             capture_output=True,
@@ -268,7 +273,8 @@ def test_inside_an_allocation_of_slurm(tmp_path: Path) -> None:
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert slurm.no_job_left()
-    for rank, host in enumerate(HOSTS):
-        assert f"[{rank}] {host}\n" in done.stdout
-        assert f"[{rank}] {len(SECRET)} local 0 0\n" in done.stdout
-    assert done.stdout.count("by MPI True") == 2
+    ranks = printed(logs)
+    assert len(set(map(weights_of, ranks))) == 1
+    for text, host in zip(ranks, HOSTS, strict=True):
+        assert f"{host}\n" in text
+        assert f"{len(SECRET)} local 0 0\n" in text

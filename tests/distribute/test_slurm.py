@@ -66,12 +66,6 @@ def start(slurm: Slurm, tmp_path: Path) -> Iterator[Callable[..., subprocess.Pop
     assert slurm.no_job_left()
 
 
-@pytest.fixture
-def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for a job's log, not beside the program."""
-    return tmp_path_factory.mktemp("logs")
-
-
 def program(folder: Path, text: str) -> str:
     path = folder / "job.py"
     path.write_text(text)
