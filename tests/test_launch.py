@@ -105,12 +105,14 @@ def test_traceback_once(hvd, tmp_path: Path) -> None:
 def test_killed_rank(hvd, tmp_path: Path) -> None:
     path = program(
         tmp_path,
-        "import time, signal\nif rank == 1:\n    os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(60)\n",
+        "import time, signal\nif rank == 1:\n    print('a warning', file=sys.stderr, flush=True)\n    time.sleep(1)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(60)\n",
     )
     done = hvd("run", path, "-n", 2)
     assert done.returncode not in (0, 2)
     assert "rank 1 failed" in done.stderr
     assert "killed" in done.stderr
+    assert done.stderr.count("a warning") == 1  # of a rank whose output is not shown otherwise
 
 
 @pytest.mark.own_forks

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from .base import (
     ECHO,
@@ -39,6 +42,12 @@ Listener = Callable[[int, str, str], None]
 BATCH_RANK = "jupyter_hvd.ranks.job_rank"
 #: The exit code of a job whose time was up.
 TIMED_OUT = 124
+#: How many lines of a rank's standard error are reported if the rank could not report how it ended.
+LAST_LINES = 12
+#: Informational log lines of TensorFlow.
+TENSORFLOW_LOG = re.compile(
+    r"[IW]\d{4} \d\d:|\d{4}-\d\d-\d\d [\d:.]+: [IW] |WARNING: All log messages before absl"
+)
 
 
 @dataclass(frozen=True)
@@ -98,6 +107,7 @@ def run_job(
     address = place.address
     exits: dict[int, int] = {}
     said: list[str] = []
+    errors: dict[int, deque[str]] = defaultdict(lambda: deque(maxlen=LAST_LINES))
     with _status_folder(folder) as status, _open_heartbeats(address, place.size) as lines:
         orders = Orders(
             folder.job,
@@ -133,12 +143,15 @@ def run_job(
                         said.append(text)
                     case Output(int(rank), stream, text):
                         listener(rank, stream, text)
+                        # Rank 0's output is shown anyway.
+                        if stream == "stderr" and rank and not TENSORFLOW_LOG.match(text):
+                            errors[rank].append(text)
             code = process.wait()
         if expired.is_set():
             return JobResult(
                 TIMED_OUT, None, f"the job was ended after {round(timeout or 0, 1):g} s, as asked"
             )
-        return _job_result(status, code, exits, said)
+        return _job_result(status, code, exits, said, errors)
 
 
 def run_single(
@@ -239,9 +252,18 @@ def _require_horovod() -> None:
 
 
 def _job_result(
-    status: Path, code: int, exits: Mapping[int, int], said: Sequence[str] = ()
+    status: Path,
+    code: int,
+    exits: Mapping[int, int],
+    said: Sequence[str] = (),
+    errors: Mapping[int, Iterable[str]] = MappingProxyType({}),
 ) -> JobResult:
-    """The rank that failed first, by its own clock, with its own exit code."""
+    """The rank that failed first, by its own clock, with its own exit code.
+
+    Args:
+        exits: the exit codes of ranks, in the order in which they ended. said: what the launcher printed.
+        errors: the last lines that ranks wrote to standard error.
+    """
     endings = [json.loads(file.read_text()) for file in status_files(status)]
     if code < 0:  # the ranks that failed then did so for that reason
         return JobResult(
@@ -255,7 +277,8 @@ def _job_result(
     if silent:
         # A rank that could not write how it ended was killed from outside.
         rank = silent[0]
-        return JobResult(exits[rank] or 1, rank, describe_exit(exits[rank]))
+        report = "\n".join([*errors.get(rank, ()), describe_exit(exits[rank])])
+        return JobResult(exits[rank] or 1, rank, report)
     if failed:
         return JobResult(failed[0]["code"], failed[0]["rank"], failed[0]["report"])
     return JobResult(code, None, "\n".join(said) if code else "")
