@@ -262,7 +262,7 @@ translations: $(VENV)-release/.ready
 
 # The wheel in a fresh environment, without Node, used in JupyterLab by a browser.
 try-wheel: release node_modules/.yarn-state.yml
-	PYTHON=$(PYTHON) scripts/try_wheel
+	PYTHON=$(CURDIR)/$(BIN)/python scripts/try_wheel
 
 clean:
 	rm -rf $(VENV) $(VENV)-py* $(VENV)-release $(VENV)-tf215 $(VENV)-tf218 $(VENV)-mpi $(VENV)-mcp $(VENV)-gradbench dist build
