@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -43,6 +44,7 @@ from .arguments import as_nested_pairs
 from .computed_indices import round_to_indices
 from .dense import apply_definition
 from .linear import run_linear_loop
+from .single_kernels import in_one_kernel
 from .runtime import Values, can_have_barrier, hidden_true, hide_from_xla, look_up_entries
 
 
@@ -353,11 +355,18 @@ def _make_iterations(action: Scan, values: Values) -> Callable[..., tuple[Carrie
     ) -> tuple[Carried, Carried]:
         """Run `count` iterations from the index `first` on."""
         indices = first + jnp.arange(count, dtype=jnp.int32)
-        if action.backwards:
-            return lax.scan(turn, carried, (indices[::-1], rows), reverse=True, unroll=unroll)  # type: ignore[no-any-return]
-        return lax.scan(turn, carried, (indices, rows), unroll=unroll)  # type: ignore[no-any-return]
+        backwards = bool(action.backwards)
+        given = carried, (indices[::-1] if backwards else indices, rows)
+        loop = partial(lax.scan, turn, reverse=backwards, unroll=unroll)
+        return in_one_kernel(loop, *given) if can_be_one_kernel(values) else loop(*given)  # type: ignore[no-any-return]
 
     return run_iterations
+
+
+def can_be_one_kernel(values: Values) -> bool:
+    """Return whether loops run on a single CPU: XLA does not divide marked calls among devices."""
+    alone = not values.under_shard_map and jax.default_backend() == "cpu"
+    return alone and jax.device_count() == 1
 
 
 def _number_values(letter: str, names: Sequence[str], values: Values) -> Carried:

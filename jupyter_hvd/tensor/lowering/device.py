@@ -9,7 +9,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ class Device:
         windows: whether a correlation is a convolution, or slices that are added.
         by_value: whether arrays lie as it suits a few cores (columns, parts, rows).
         many_cores: whether dense arrays and JAX's own derivative are preferred, unless structure saves half the bytes.
+        in_loop: whether kernels are those of a loop's iterations; not part of a profile.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Device:
     windows: bool
     by_value: bool
     many_cores: bool
+    in_loop: bool = False
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -79,7 +81,7 @@ class Device:
             KeyError: it lacks a figure.
             TypeError, ValueError: a figure is not a positive number, or of another type.
         """
-        known = {f.name: profile[f.name] for f in fields(Device)}
+        known = {f.name: profile[f.name] for f in fields(Device) if f.default is MISSING}
         for name, value in _profile_numbers(known):
             if type(value) not in (int, float) or not 0 < value < float("inf"):
                 raise ValueError(f"{name} is {value!r}")
@@ -88,6 +90,11 @@ class Device:
     def as_json(self) -> str:
         """Return the profile as text that `of` can read."""
         return json.dumps(asdict(self), indent=1) + "\n"
+
+    @property
+    def for_iterations(self) -> Device:
+        """The same device, for the kernels of a loop's iterations."""
+        return replace(self, in_loop=True)
 
     @property
     def without_windows(self) -> Device:

@@ -356,7 +356,8 @@ class _Lowering(Pieces):
         counts, asked = tuple(self.counts.known.items()), self.counts.asked
         inside = [*parameters, *related.items()]
         turns = {**self.turns, counter_relation(rhs.index): count}
-        made = lower(body, inside, counts, self.dtype, self.device, self.choices, turns, asked)
+        device = self.device.for_iterations
+        made = lower(body, inside, counts, self.dtype, device, self.choices, turns, asked)
         plan = made.plan(self.choices)
         consulted = frozenset[str]().union(*(step.action.relations for step in plan.steps))
         own = {counter_relation(rhs.index), *(s.name for s in plan.steps)}

@@ -44,6 +44,7 @@ FEW = (
     1 << 12
 )  # points of a sum up to an index that are masked rather than be summed one after the other
 SCAN_KERNELS = 4  # of running sums on a device with many cores
+FUSED = 1024  # points of a product in a loop on a CPU, up to which no library multiplies it
 WINDOWS = 64  # entries of a window that are summed one after the other
 
 
@@ -135,15 +136,15 @@ class Multiplied:
 
 @dataclass(frozen=True)
 class Reduced:
-    """Product, the `coupling` conjuncts as a mask of it, and sum, in one reduction; other masks as
-    in `Multiplied`.
+    """Product, the `coupling` conjuncts as a mask of it, if any, and sum, in one reduction; other masks
+    as in `Multiplied`.
     """
 
     coupling: tuple[Predicate, ...]
     masks: Masks
 
     def __str__(self) -> str:
-        return "masked sum of products"
+        return "masked sum of products" if self.coupling else "sum of products"
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,9 @@ def choose_kernel(action: Contract, device: Device) -> Strategy:
             operands.append(axes)
         else:
             coupling.append(q)
-    if coupling:
+    # A loop with calls of a library is not compiled as one kernel.
+    is_fused = device.in_loop and device.by_value and prod(extents.values()) <= FUSED
+    if coupling or is_fused:
         return Reduced(tuple(coupling), tuple(masks))
     return Multiplied(tuple(operands), action.axes, tuple(masks), device.many_cores)
 

@@ -21,6 +21,7 @@ from ...language.predicates import (
     FALSE,
     TRUE,
     Compare,
+    Or,
     Predicate,
     compare,
     conj,
@@ -36,6 +37,8 @@ from ...language.terms import (
     Call,
     Const,
     Gen,
+    Guard,
+    Let,
     Sum,
     Term,
     Var,
@@ -737,6 +740,10 @@ class Statements(Recurrences):
             return Value(self, Gen(index, size, inner)).of_nature(value.nature)
 
         made, flags = in_all(value), None if chosen is None else in_all(chosen)
+        if flags is not None and within == TRUE and _is_index_or_zero(value.term, index):
+            # What is not taken may be anything, and entries at these indices need not be sought.
+            made = Value(self, Gen(index, size, self.index_term(Affine.of(index))))
+            made.of_nature(value.nature)
         if isinstance(c.start, Carried | Appended):
             made = self.once(made, c.name)
             flags = None if flags is None else self.once(flags, "chosen")
@@ -1333,3 +1340,12 @@ def _in_any_order(changes: Sequence[Change]) -> bool:
     """Whether the changes of a name may be made one after the other, each in all turns: `s *= a` and `s += b` may not."""
     kinds = {change.op for change in changes}
     return len(kinds) < 2 or kinds in ({"+", "+="}, {"=", "+="})
+
+
+def _is_index_or_zero(e: Term, index: str) -> bool:
+    """Whether a number is an index, or 0 where that is one of some places."""
+    while isinstance(e, Guard | Let):
+        if isinstance(e, Guard) and not all(isinstance(q, Or) for q in conjuncts(e.condition)):
+            return False  # unlike `i != j`, which is `i < j or j < i`
+        e = e.body
+    return e == Const(Affine.of(index))
