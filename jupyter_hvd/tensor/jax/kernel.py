@@ -275,6 +275,7 @@ class Kernel:
                 reduces
                 and self.is_dense_worth_trying(arrays)
                 and not self.compile(*key).sums_row_by_row
+                and not (self.device.by_value and self.compile(*key).has_small_loops)
             )
             if not dense and self.device.many_cores:
                 dense = self.saves_little(arrays)

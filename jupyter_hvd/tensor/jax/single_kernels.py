@@ -19,16 +19,16 @@ import jax
 from jax.extend.core import Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
+from ..lowering.plan import FEW
 from .jaxpr_cost import iterate_equations
 
-FEW = 1024  # entries of an array, at most
 MANY = 1000  # operations of an iteration, beyond which XLA takes long to compile one function of them
 
 #: JAX's operations that XLA for CPUs compiles inside any function.
 COMPILED_INLINE = frozenset(
     "abs acos acosh add add_any and argmax argmin asin asinh atan atan2 atanh broadcast_in_dim cbrt ceil clamp closed_call concatenate "
     "cond convert_element_type copy cos cosh custom_jvp_call custom_vjp_call digamma div dynamic_slice dynamic_update_slice eq "
-    "erf erf_inv erfc exp exp2 expand_dims expm1 floor gather ge gt integer_pow iota is_finite jit le lgamma log log1p logistic lt max "
+    "erf erf_inv erfc exp exp2 expand_dims expm1 floor gather ge gt in_one_kernel integer_pow iota is_finite jit le lgamma log log1p logistic lt max "
     "min mul ne neg nextafter not or pad pjit pow reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum rem reshape rev "
     "round rsqrt scan select_n sign sin sinh slice sqrt square squeeze stop_gradient sub tan tanh transpose while xor".split()
 )

@@ -58,6 +58,7 @@ from .tiling import Blocks
 Row = tuple[str, str, str, str, str]
 #: The number of tuples of relations that are given by them, and what all entries of an index array are below.
 Counts = tuple[tuple[str, int], ...]
+FEW = 1024  # entries of an array in a loop that may be one kernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +98,13 @@ class Plan:
         """Whether a sum down long rows is in blocks of one row."""
         blocks = (part for part in self.order if isinstance(part, Blocks))
         return any(one.rows == 1 and not one.joined and not one.windows for one in blocks)
+
+    @cached_property
+    def has_small_loops(self) -> bool:
+        """Whether the iterations of a loop compute few numbers, so that it may be one kernel (`jax/single_kernels`)."""
+        loops = [loop for s in self.steps for loop in s.action.loops]
+        shapes = [loop.body.shapes().values() for loop in loops]
+        return any(all(prod(shape) <= FEW for shape in made) for made in shapes)
 
     @cached_property
     def quotients(self) -> frozenset[str]:
