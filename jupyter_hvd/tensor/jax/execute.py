@@ -44,8 +44,8 @@ from .arguments import as_nested_pairs
 from .computed_indices import round_to_indices
 from .dense import apply_definition
 from .linear import run_linear_loop
-from .single_kernels import in_one_kernel
 from .runtime import Values, can_have_barrier, hidden_true, hide_from_xla, look_up_entries
+from .single_kernels import in_one_kernel
 
 
 def execute(plan: Plan, arrays: Sequence[Any]) -> Any:

@@ -10,27 +10,31 @@ scattering. So a loop is checked first, as JAX has traced it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import signature
 from math import prod
 from typing import Any
 
 import jax
-from jax.extend.core import Primitive, jaxpr_as_fun
+import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
-from ..lowering.plan import FEW
+from ..lowering.plan import are_few
 from .jaxpr_cost import iterate_equations
 
-MANY = 1000  # operations of an iteration, beyond which XLA takes long to compile one function of them
+MANY = (
+    1000  # operations of an iteration, beyond which XLA takes long to compile one function of them
+)
 
 #: JAX's operations that XLA for CPUs compiles inside any function.
 COMPILED_INLINE = frozenset(
-    "abs acos acosh add add_any and argmax argmin asin asinh atan atan2 atanh broadcast_in_dim cbrt ceil clamp closed_call concatenate "
-    "cond convert_element_type copy cos cosh custom_jvp_call custom_vjp_call digamma div dynamic_slice dynamic_update_slice eq "
-    "erf erf_inv erfc exp exp2 expand_dims expm1 floor gather ge gt in_one_kernel integer_pow iota is_finite jit le lgamma log log1p logistic lt max "
-    "min mul ne neg nextafter not or pad pjit pow reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum rem reshape rev "
-    "round rsqrt scan select_n sign sin sinh slice sqrt square squeeze stop_gradient sub tan tanh transpose while xor".split()
+    "abs acos acosh add add_any and argmax argmin asin asinh atan atan2 atanh broadcast_in_dim cbrt ceil clamp "
+    "closed_call concatenate convert_element_type copy cos cosh custom_jvp_call custom_vjp_call digamma div "
+    "dynamic_slice dynamic_update_slice eq erf erf_inv erfc exp exp2 expand_dims expm1 floor gather ge gt "
+    "in_one_kernel integer_pow iota is_finite jit le lgamma log log1p logistic lt max min mul ne neg nextafter not "
+    "or pad pjit pow reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum rem reshape rev round rsqrt "
+    "scan select_n sign sin sinh slice sqrt square squeeze stop_gradient sub tan tanh transpose while xor".split()
 )
 VIEWS = frozenset("dynamic_slice gather reshape slice squeeze".split())
 
@@ -42,31 +46,43 @@ def in_one_kernel(loop: Callable[..., Any], *arguments: Any) -> Any:
         loop: returns what one `lax.scan` returns.
     """
     traced, shapes = jax.make_jaxpr(loop, return_shape=True)(*arguments)
-    run: Callable[..., Any] = jaxpr_as_fun(traced)
-    given = jax.tree_util.tree_leaves(arguments)
-    if is_small(traced.jaxpr):
-        found = marked_p.bind(*jax.jit(run)(*given))
+    given = [*traced.consts, *jax.tree_util.tree_leaves(arguments)]
+
+    def run(*arrays: Any) -> list[Any]:
+        count = len(traced.consts)
+        found: Any = jaxpr_as_fun(ClosedJaxpr(traced.jaxpr, arrays[:count]))(*arrays[count:])
+        return list(found)
+
+    if is_small(traced.jaxpr) and all(map(jnp.size, given)):
+        # XLA aborts where a function does not read an argument: it may find out by itself that a loop does not need one.
+        found = jax.jit(lambda *arrays: [*run(*arrays), _read_all(arrays)])(*given)
+        *found, _ = marked_p.bind(*found)
     else:
         found = run(*given)
     return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(shapes), found)
+
+
+def _read_all(arrays: Sequence[Any]) -> Any:
+    """Return a number that depends on an entry of each array."""
+    return sum(jnp.ravel(x)[0].astype(jnp.float32) for x in arrays)
 
 
 def is_small(jaxpr: Any) -> bool:
     """Return whether the loops of a jaxpr compute few numbers in an iteration, by operations that XLA compiles inside any
     function.
     """
-    (loop,) = [equation for equation in jaxpr.eqns if equation.primitive.name == "scan"]
-    equations = [equation for equation, _ in iterate_equations(loop.params["jaxpr"].jaxpr)]
-    return len(equations) <= MANY and all(map(_is_small_equation, equations))
+    loops = [equation for equation in jaxpr.eqns if equation.primitive.name == "scan"]
+    bodies = [loop.params["jaxpr"].jaxpr for loop in loops]  # none under `jax.disable_jit`
+    equations = [equation for body in bodies for equation, _ in iterate_equations(body)]
+    known = all(equation.primitive.name in COMPILED_INLINE for equation in equations)
+    return known and 0 < len(equations) <= MANY and are_few([*map(_count_entries, equations)])
 
 
-def _is_small_equation(equation: Any) -> bool:
-    """Return whether an equation makes few numbers from few numbers, by an operation that XLA compiles inside any function."""
-    name = equation.primitive.name
-    if name not in COMPILED_INLINE:
-        return False
-    variables = equation.outvars if name in VIEWS else [*equation.outvars, *equation.invars]
-    return all(prod(getattr(x.aval, "shape", ())) <= FEW for x in variables)
+def _count_entries(equation: Any) -> int:
+    """Return the number of entries of the largest array that an equation makes or, if it is no view, reads."""
+    is_view = equation.primitive.name in VIEWS
+    variables = equation.outvars if is_view else [*equation.outvars, *equation.invars]
+    return max((prod(getattr(x.aval, "shape", ())) for x in variables), default=0)
 
 
 # The mark

@@ -58,7 +58,8 @@ from .tiling import Blocks
 Row = tuple[str, str, str, str, str]
 #: The number of tuples of relations that are given by them, and what all entries of an index array are below.
 Counts = tuple[tuple[str, int], ...]
-FEW = 1024  # entries of an array in a loop that may be one kernel
+MOST = 1024  # entries of an array in a loop that is one kernel
+MEAN = 256  # entries of such arrays: XLA makes better kernels of larger arrays, each by itself
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +103,8 @@ class Plan:
     @cached_property
     def has_small_loops(self) -> bool:
         """Whether the iterations of a loop compute few numbers, so that it may be one kernel (`jax/single_kernels`)."""
-        loops = [loop for s in self.steps for loop in s.action.loops]
-        shapes = [loop.body.shapes().values() for loop in loops]
-        return any(all(prod(shape) <= FEW for shape in made) for made in shapes)
+        bodies = [loop.body for s in self.steps for loop in s.action.loops]
+        return any(are_few([prod(x) for x in body.shapes().values()]) for body in bodies)
 
     @cached_property
     def quotients(self) -> frozenset[str]:
@@ -271,6 +271,11 @@ class Plan:
             _domain_text(step.action),
             made,
         )
+
+
+def are_few(entries: Sequence[int]) -> bool:
+    """Whether arrays of so many entries are small enough for one kernel to make all of them."""
+    return max(entries, default=0) <= MOST and sum(entries) <= MEAN * len(entries)
 
 
 def _block_text(part: Blocks) -> str:
