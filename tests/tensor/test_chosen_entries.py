@@ -191,3 +191,24 @@ def test_whole_numbers_stay_places_where_they_are_added_up():
         return total * at
 
     assert tensor(parts).interpret(x) == pytest.approx(parts(x))
+
+
+def test_chosen_entries_of_a_range_are_indices():
+    @tensor
+    def alike(z, labels):
+        total = 0.0
+        for i in range(len(z)):
+            others = [p for p in range(len(z)) if p != i and labels[p] == labels[i]]
+            total += sum(z[i] @ z[p] for p in others) / len(others)
+        return total
+
+    z, labels = R.normal(size=(6, 2)), np.array([0, 1, 0, 1, 1, 0])
+    assert "as indices below" not in str(alike.plan(z, labels))
+    assert alike(z, labels) == pytest.approx(float(alike.python(z, labels)))
+
+    @tensor
+    def beyond(x):
+        chosen = [p for p in range(len(x) + 1) if p < len(x) and x[min(p, len(x) - 1)] > 0]
+        return sum(x[p] for p in chosen)
+
+    assert beyond(x) == pytest.approx(float(beyond.python(x)))
