@@ -103,6 +103,7 @@ from .storage import (
     stored_condition,
     zero_outside,
 )
+from .strategy import needs_library
 from .tiling import Blocks, block_row_sums, block_steps
 from .windows import sweep_windows
 
@@ -359,6 +360,8 @@ class _Lowering(Pieces):
         device = self.device.for_iterations
         made = lower(body, inside, counts, self.dtype, device, self.choices, turns, asked)
         plan = made.plan(self.choices)
+        if needs_library(plan.steps, device):
+            plan = replace(plan, device=replace(device, in_loop=False))
         consulted = frozenset[str]().union(*(step.action.relations for step in plan.steps))
         own = {counter_relation(rhs.index), *(s.name for s in plan.steps)}
         known = frozenset(x for x in consulted if x not in own)

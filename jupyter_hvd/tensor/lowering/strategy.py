@@ -14,7 +14,7 @@ In order of preference:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -34,7 +34,7 @@ from ..language.predicates import (
 )
 from .dataflow import axes_of
 from .device import Device
-from .ir import Access, Contract, IndexLookup
+from .ir import Access, Contract, IndexLookup, Step
 
 MATRIX = (
     1 << 20
@@ -45,6 +45,7 @@ FEW = (
 )  # points of a sum up to an index that are masked rather than be summed one after the other
 SCAN_KERNELS = 4  # of running sums on a device with many cores
 FUSED = 1024  # points of a product in a loop on a CPU, up to which no library multiplies it
+FUSED_IN_ALL = 3000  # points of all such products of an iteration, beyond which a library is faster
 WINDOWS = 64  # entries of a window that are summed one after the other
 
 
@@ -215,10 +216,21 @@ def choose_kernel(action: Contract, device: Device) -> Strategy:
         else:
             coupling.append(q)
     # A loop with calls of a library is not compiled as one kernel.
-    is_fused = device.in_loop and device.by_value and prod(extents.values()) <= FUSED
-    if coupling or is_fused:
+    if coupling or (device.in_loop and device.by_value and prod(extents.values()) <= FUSED):
         return Reduced(tuple(coupling), tuple(masks))
     return Multiplied(tuple(operands), action.axes, tuple(masks), device.many_cores)
+
+
+def needs_library(steps: Iterable[Step], device: Device) -> bool:
+    """Return whether a library is faster for the products of an iteration: some are large, or they are large together."""
+    actions = (step.action for step in steps)
+    products = [a for a in actions if isinstance(a, Contract) and len(a.reads) > 1]
+    kernels = [choose_kernel(a, device) for a in products]
+    if any("dot_general" in str(kernel) for kernel in kernels):
+        return True
+    fused = [isinstance(kernel, Reduced) and not kernel.coupling for kernel in kernels]
+    terms = [prod(a.extents.values()) for a in products]
+    return sum(n for n, one in zip(terms, fused, strict=True) if one) > FUSED_IN_ALL
 
 
 def is_running(action: Contract, device: Device) -> bool:
