@@ -1,6 +1,7 @@
 """The JAX back end against the reference evaluator."""
 
 import weakref
+from contextlib import nullcontext
 from dataclasses import replace
 from random import Random
 
@@ -9,17 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from random_loops import Loops
-from random_programs import INPUTS, PARAMETERS, Draw, environment, value
+from random_programs import INPUTS, PARAMETERS, Draw, Scope, environment, value
 
 from jupyter_hvd.tensor import TensorError, tensor
 from jupyter_hvd.tensor import calls as calls_module
 from jupyter_hvd.tensor.derivative import reverse as adjoint
 from jupyter_hvd.tensor.derivative.transforms import Pulled
 from jupyter_hvd.tensor.instance import Primal
-from jupyter_hvd.tensor.jax import arguments, dense, memory
+from jupyter_hvd.tensor.jax import arguments, dense, memory, single_kernels
 from jupyter_hvd.tensor.jax import kernel as kernel_module
 from jupyter_hvd.tensor.jax.kernel import Kernel
 from jupyter_hvd.tensor.language.pairs import soa, struct_of_arrays
+from jupyter_hvd.tensor.language.terms import Lambda
 from jupyter_hvd.tensor.language.types import TupleSet
 from jupyter_hvd.tensor.lowering import coiteration as indexed
 from jupyter_hvd.tensor.lowering import concatenations, coordinate_columns, lower, strategy, tiling
@@ -152,6 +154,33 @@ def test_random_loops_that_are_scans_in_jaxs_own_way_agree(seeds, monkeypatch):
     monkeypatch.setattr(dense.Dense, "scan_with_rows", lambda *a: scanned.append(a) or of_one(*a))
     agree(seeds, 4, "array", (DENSE,), Turning)
     assert len(scanned) > len(seeds)
+
+
+class Returned(Loops):
+    """Programs that return what a loop leaves."""
+
+    def program(self, depth):
+        return Lambda("arg", PARAMETERS, self.loop(Scope(INPUTS), depth))
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [range(1400, 1404), pytest.param(range(1404, 1500), marks=pytest.mark.thorough)],
+    ids=str,
+)
+def test_random_loops_that_are_one_kernel_agree(seeds, monkeypatch):
+    marked = []
+    by_jit, is_small = jax.jit, single_kernels.is_small
+    monkeypatch.setattr(
+        single_kernels, "is_small", lambda x: marked.append(is_small(x)) or marked[-1]
+    )
+    monkeypatch.setattr(jax, "disable_jit", nullcontext)
+    executed = Kernel.executed
+    monkeypatch.setattr(
+        Kernel, "executed", lambda *given: by_jit(lambda xs: executed(*given[:2], xs))(given[2])
+    )
+    agree(seeds, 3, "array", (MODEL,), Returned)
+    assert any(marked)
 
 
 def agree(seeds, depth, relation, ways=(MODEL,), draw=Draw):
