@@ -34,7 +34,8 @@ COMPILED_INLINE = frozenset(
     "dynamic_slice dynamic_update_slice eq erf erf_inv erfc exp exp2 expand_dims expm1 floor gather ge gt "
     "in_one_kernel integer_pow iota is_finite jit le lgamma log log1p logistic lt max min mul ne neg nextafter not "
     "or pad pjit pow reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum rem reshape rev round rsqrt "
-    "scan select_n sign sin sinh slice sqrt square squeeze stop_gradient sub tan tanh transpose while xor".split()
+    "scan select_n sign sin sinh slice split sqrt square squeeze stack stop_gradient sub tan tanh tile transpose "
+    "while xor".split()
 )
 VIEWS = frozenset("dynamic_slice gather reshape slice squeeze".split())
 
