@@ -212,6 +212,21 @@ def test_arguments_that_a_loop_does_not_need_are_read():
     np.testing.assert_allclose(run(x, unused)[0], 0.5**40 * x)
 
 
+def test_branches_are_not_in_the_kernel():
+    """XLA aborts at a branch that does not read what the other one reads."""
+
+    def loop(x, y):
+        def turn(x, _):
+            return jax.lax.cond(x.sum() > 1, lambda x, y: x * y, lambda x, _: x + 1, x, y), None
+
+        return jax.lax.scan(turn, x, None, length=40)
+
+    run = jax.jit(lambda x, y: single_kernels.in_one_kernel(loop, x, y))
+    x, y = jnp.ones(3), jnp.full(3, 0.2)
+    assert MARK not in run.lower(x, y).as_text()
+    np.testing.assert_allclose(run(x, y)[0], loop(x, y)[0], rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", sorted(TABLE))
 def test_every_elementary_function_is_compiled(name):
     x, function = jnp.linspace(0.2, 0.8, 3), find_kernel(name)

@@ -58,13 +58,19 @@ def _equation_work(equation: Any) -> Work:
 def iterate_equations(jaxpr: Any, times: int = 1) -> Iterator[tuple[Any, int]]:
     """Yield each equation of a jaxpr and of those inside, and how often it runs."""
     for equation in jaxpr.eqns:
-        given = [value for name, value in equation.params.items() if name != "update_jaxpr"]
-        inner = [x for x in jax.tree_util.tree_leaves(given, is_leaf=_is_jaxpr) if _is_jaxpr(x)]
+        inner = inner_jaxprs(equation)
         iterations = equation.params.get("length", 1) if equation.primitive.name == "scan" else 1
         for x in inner:
-            yield from iterate_equations(getattr(x, "jaxpr", x), times * iterations)
+            yield from iterate_equations(x, times * iterations)
         if not inner or iterations > 1:  # a scan makes histories, too
             yield equation, times
+
+
+def inner_jaxprs(equation: Any) -> list[Any]:
+    """Return the jaxprs that an equation runs."""
+    given = [value for name, value in equation.params.items() if name != "update_jaxpr"]
+    found = jax.tree_util.tree_leaves(given, is_leaf=_is_jaxpr)
+    return [getattr(x, "jaxpr", x) for x in found if _is_jaxpr(x)]
 
 
 def _is_jaxpr(x: Any) -> bool:

@@ -21,7 +21,7 @@ from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
 from ..lowering.plan import are_few
-from .jaxpr_cost import iterate_equations
+from .jaxpr_cost import inner_jaxprs, iterate_equations
 
 MANY = (
     1000  # operations of an iteration, beyond which XLA takes long to compile one function of them
@@ -75,8 +75,17 @@ def is_small(jaxpr: Any) -> bool:
     loops = [equation for equation in jaxpr.eqns if equation.primitive.name == "scan"]
     bodies = [loop.params["jaxpr"].jaxpr for loop in loops]  # none under `jax.disable_jit`
     equations = [equation for body in bodies for equation, _ in iterate_equations(body)]
-    known = all(equation.primitive.name in COMPILED_INLINE for equation in equations)
-    return known and 0 < len(equations) <= MANY and are_few([*map(_count_entries, equations)])
+    few = 0 < len(equations) <= MANY and are_few([*map(_count_entries, equations)])
+    return few and all(map(_is_compiled_inline, bodies))
+
+
+def _is_compiled_inline(jaxpr: Any) -> bool:
+    """Return whether all operations of a jaxpr, also inside others, are known to be compiled inside any function."""
+    return all(
+        equation.primitive.name in COMPILED_INLINE
+        and all(map(_is_compiled_inline, inner_jaxprs(equation)))
+        for equation in jaxpr.eqns
+    )
 
 
 def _count_entries(equation: Any) -> int:
