@@ -21,6 +21,7 @@ from ...runtime.sharing.context import sharing
 from ...runtime.sharing.program import compile_without_xla
 from .lines import find_calling_line, find_operation_line, find_running_line
 from .measures import Part, measure_parts, project_batch_rows
+from .number_recorder import recorder
 from .records import KINDS, Event, Fit, Kind, Record, Site, Variable
 from .rounding import look_up_gradient, perturb_last_bits
 
@@ -134,6 +135,7 @@ class Observer:
         self._seen_steps = 0
         self._stopped = ""
         self._began = self._reported = time.monotonic()
+        recorder.begin_program(self._events)
 
     def install(self) -> None:
         """Begin to observe.
@@ -211,6 +213,8 @@ class Observer:
             data_lines=tuple(self._distribution_lines or self._batch_lines),
             shard_line=self._shard_line(),
             stopped=self._stopped,
+            number_sites=recorder.sites(),
+            number_series=recorder.series(),
             **known,
         )
 

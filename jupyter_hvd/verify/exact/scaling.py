@@ -11,7 +11,10 @@ import numpy as np
 
 from ..checks import Check
 from .records import Event, Record
+from .units import check_units
 
+#: The last words of the names of checks.
+SCALED_RATES, UNITS = "rates", "units"
 #: What an observer in detail adds to a record, which ranks are not observed for.
 DETAILS = ("batch", "before", "applied")
 #: Events of the same update that come before it.
@@ -67,6 +70,8 @@ def check_scaling(original: Record, scaled: Record, size: int) -> list[Check]:
         check_examples(pairs, size),
         *check_epochs(original, scaled, size),
         *check_evaluations(original, scaled, size),
+        *check_evaluated_rows(original, scaled, size),
+        *check_units(original, scaled, size, name_check(size, UNITS)),
     ]
 
 
@@ -172,7 +177,7 @@ def has_rates(steps: Sequence[ScaledStep]) -> bool:
 
 def check_rates(pairs: Pairs, size: int) -> Check:
     """Check the first learning rate, and those at equal numbers of examples; of rates that begin at 0, the largest."""
-    name, told, agree = name_check(size, "rates"), list[str](), True
+    name, told, agree = name_check(size, SCALED_RATES), list[str](), True
     if not any(has_rates(before) for before, _ in pairs):
         return Check(name, "unknown", "not observed: the program changes its weights by itself")
     for before, after in pairs:
@@ -200,7 +205,9 @@ def check_rates(pairs: Pairs, size: int) -> Check:
             fault = describe_rate_fault(before, after, size)
             if fault:
                 return Check(name, "fail", f"{first}; {line} {fault}")
-            told.append(f"{first}; {line} they are others than one process has")
+            told.append(
+                f"{first}; not compared {line}: they are others than one process has, as where the loss decides them"
+            )
             agree = False
             continue
         told.append(f"{said}, and so on to the end" if len(after) > 1 else said)
@@ -320,6 +327,31 @@ def check_evaluations(original: Record, scaled: Record, size: int) -> list[Check
     ]
 
 
+def check_evaluated_rows(original: Record, scaled: Record, size: int) -> list[Check]:
+    """Check that an evaluation takes as many rows as before; no check without evaluations.
+
+    Where N does not divide a number of validation batches, it is rounded, so the rows may differ by less than a batch.
+    """
+    before, after = (list_evaluations(record) for record in (original, scaled))
+    if not before or not after:
+        return []
+    one, many = (sum(sum(rows) for rows, _ in each) / len(each) for each in (before, after))
+    name, said = name_check(size, "evaluated rows"), f"{one:.6g} → {many:.6g} in an evaluation"
+    if abs(many - one) <= CLOSE * one:
+        return [Check(name, "pass", said)]
+    slack = EXAMPLES / size
+    factor = next((f for f in (size, 1 / size) if abs(many / one - f) <= slack * f), None)
+    if factor is None and abs(many - one) < max(max(rows) for rows, _ in after):
+        return [Check(name, "pass", f"{said}: the number of batches is rounded")]
+    # A single batch may be as large as one of training.
+    if factor is not None and any(len(rows) > 1 for rows, _ in after):
+        wrong = (
+            f"{said}, {describe_factor(factor, size)}: a number of batches or rows is not scaled"
+        )
+        return [Check(name, "fail", f"{wrong}: {before[0][1]}")]
+    return [Check(name, "unknown", said)]
+
+
 def count_evaluations(record: Record) -> tuple[int, int] | None:
     """Count the updates before which models are called more often than before other updates of the same statement.
 
@@ -327,18 +359,33 @@ def count_evaluations(record: Record) -> tuple[int, int] | None:
         how many there are, with calls at the end of the program, and how many additional calls these are; None where a
         statement makes one update only, so that the calls it needs are unknown.
     """
-    calls, before = 0, dict[int, list[int]]()
+    found = list_evaluations(record)
+    return None if found is None else (len(found), sum(len(rows) for rows, _ in found))
+
+
+def list_evaluations(record: Record) -> list[tuple[list[float], str]] | None:
+    """List the rows of the calls that models get between two updates besides those that updates need, and the first line.
+
+    Returns:
+        none where a statement makes one update only; see `count_evaluations`.
+    """
+    calls, before = list[Event](), dict[int, list[list[Event]]]()
     for event in record.events:
         kind = record.sites[event.site].kind
         if kind == "batch":
-            calls += 1
+            calls.append(event)
         elif kind == "update":
             before.setdefault(event.site, []).append(calls)
-            calls = 0
-    if any(len(counts) == 1 for counts in before.values()):
+            calls = []
+    if any(len(lists) == 1 for lists in before.values()):
         return None
-    extra = [count - min(counts) for counts in before.values() for count in counts] + [calls]
-    return sum(map(bool, extra)), sum(extra)
+    needed = {site: min(map(len, lists)) for site, lists in before.items()}
+    extra = [own[: len(own) - needed[site]] for site, lists in before.items() for own in lists]
+    return [
+        ([event.value for event in own], record.sites[own[0].site].line)
+        for own in (*extra, calls)
+        if own
+    ]
 
 
 def describe_factor(factor: float, size: int) -> str:

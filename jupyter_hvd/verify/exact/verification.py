@@ -44,7 +44,7 @@ from .compare import (
 )
 from .rank import LAUNCHED_VARIABLE, last_line, limit_variables, record_stem, report_file
 from .records import Record, read_record
-from .scaling import check_scaling, without_details
+from .scaling import SCALED_RATES, check_scaling, without_details
 
 SIZES = (2, 3)
 SEED = 1
@@ -199,12 +199,19 @@ class ExactVerification:
         )
 
     @property
+    def uncompared(self) -> str:
+        """The rates of the scaled program that could not be compared with the original's, as a sentence; "" for none."""
+        found = [c for c in self.checks if c.status == "unknown" and c.check.endswith(f": {SCALED_RATES}")]  # fmt: skip
+        said = "; ".join(f"{check.check}: {check.detail}" for check in found)
+        return f" Not compared with the original: {said}." if said else ""
+
+    @property
     def verdict(self) -> str:
         """The outcome in one sentence."""
         sizes = " and ".join(map(str, self.sizes))
         if self.scaled and self.holds:
             same = "the scaled program gives the results of one process that trains on batches as large"
-            return f"On {sizes} ranks {same}, as far as they were observed."
+            return f"On {sizes} ranks {same}, as far as they were observed.{self.uncompared}"
         if self.scaled and self.fails:
             wrong = next(check for check in self.checks if check.status == "fail")
             fault, *_ = wrong.detail.splitlines()  # where ranks wait, a table follows
@@ -310,18 +317,23 @@ def verify_exact(
         first_runner = runner if original is None else replace(runner, document=original)
         detailed = original is not None
 
+        def steps_of_ranks(size: int) -> int | None:
+            """Return the number of steps after which a run ends: those of N ranks take as many examples as N of one process."""
+            return max(1, steps // size) if steps is not None and detailed else steps
+
         def run_reference(own: Runner, name: str, size: int) -> Record | None:
             """Run one process, report the outcome, and return its record; None where it left none."""
             nonlocal steps
-            run = own.run_in_one_process(
-                name, {**limit_variables(steps, seconds, details=detailed), **pretend_ranks(size)}
+            limit = limit_variables(
+                steps_of_ranks(size), seconds, details=detailed, numbers=detailed
             )
+            run = own.run_in_one_process(name, {**limit, **pretend_ranks(size)})
             if run.first_record is None:
                 report_check(Check(name, "unknown", explain_missing_reference(run, timeout)))
                 return None
             refused.extend(run.first_record.refused)
             if run.first_record.stopped == "time":
-                steps = run.first_record.steps
+                steps = run.first_record.steps * (size if detailed else 1)
             seen = run.first_record.steps > 0 and not run.first_record.error
             report_check(
                 Check(
@@ -349,7 +361,10 @@ def verify_exact(
                     )
                 compared, noise = without_details(scaled), Noise()
             job = runner.run_on_ranks(
-                name_check(size, "training"), size, limit_variables(steps), compared.steps
+                name_check(size, "training"),
+                size,
+                limit_variables(steps_of_ranks(size)),
+                compared.steps,
             )
             refused += [name for record in job.records for name in record.refused]
             two = job.first_record
@@ -361,13 +376,13 @@ def verify_exact(
             noise = noise.forget_ranks()
             judged = [judge_comparison(comparison, noise, size) for comparison in comparisons]
             while noise.needs_samples and any(left for _, left in judged):
-                limit = {**rounding_limits(steps, size, noise.samples), **pretended}
+                limit = {**rounding_limits(steps_of_ranks(size), size, noise.samples), **pretended}
                 with runner.rerun_single_process(
                     "one process, rounded otherwise", limit, compared
                 ) as record:
                     noise = noise.with_sample(compared, record, two, tolerance)
                 if noise.again is None and noise.has_rounding_differences:
-                    limit = {**limit_variables(steps), **pretended}
+                    limit = {**limit_variables(steps_of_ranks(size)), **pretended}
                     with runner.rerun_single_process("one process again", limit, compared) as again:
                         noise = replace(noise, again=find_differences(compared, again, tolerance))
                 if noise.first_run_difference is not None:
