@@ -59,7 +59,7 @@ class Case:
         """The line of the fault, as verification names it."""
         lines = f"{START}{self.body}".splitlines()
         number = next(n for n, line in enumerate(lines, 1) if line.endswith("# here"))
-        return f"program.py, line {number}:"
+        return f"program.py, line {number}"
 
     def convert(self, edits: Edit) -> str:
         """The conversion with edits.

@@ -251,7 +251,7 @@ def describe_rate_fault(
         return f"they are up to {highest * size:.6g}, where {max(own) * size:.6g} is the most"
     divided = describe_factor(lowest / min(own), size) if min(own) > 0 else ""
     falls = {round(b / a, 3) for a, b in pairwise(own) if a and b < a}
-    if divided == f"divided by {size}" and round(1 / size, 3) not in falls:
+    if falls and divided == f"divided by {size}" and round(1 / size, 3) not in falls:
         return f"the least is {divided}: a bound is not scaled"
     return ""
 

@@ -1,7 +1,7 @@
 """Checks that numbers which meet in a scaled program have one unit, by what they were in two runs.
 
 On N ranks a number is N^k times that of one process, after as many examples: k is its exponent. It is -1 for counts of steps, 1
-for rates, and 0 for epochs, evaluations, ratios and numbers in the text. Two operands of a comparison, a remainder or a slice have
+for rates, and 0 for epochs, evaluations, ratios and numbers in the text. Operands of a comparison, a remainder or a slice have
 equal exponents; otherwise one was scaled and the other was not. Measured numbers, such as losses, have no exponent.
 """
 
@@ -147,12 +147,14 @@ class Operand:
         return f"{self.one.last:.6g} → {self.many.last:.6g}"
 
 
-def find_exponents(operand: Operand, size: int, rows: float, *, recurrent: bool = False) -> Operand:
+def find_exponents(
+    operand: Operand, size: int, rows: float, *, recurrent: bool = False, whole: bool = True
+) -> Operand:
     """Return an operand with the exponents that explain its values.
 
     Args:
         rows: the mean number of rows of a step of the scaled program.
-        recurrent: it is a variable that is computed from its last value.
+        recurrent: it is a variable that is computed from its last value. whole: all numbers that it meets are whole.
     """
     one, many = operand.one, operand.many
     if not len(one) or not len(many):
@@ -161,7 +163,7 @@ def find_exponents(operand: Operand, size: int, rows: float, *, recurrent: bool 
     if not np.all(np.isfinite(values)):
         return operand
     if one.is_constant and many.is_constant:
-        found = explain_constants(one, many, size)
+        found = explain_constants(one, many, size, whole=whole)
         return replace(operand, exponents=found, form="constant")
     if found := compare_growth(one, many, size):
         return replace(operand, exponents=found, form="counter")
@@ -181,12 +183,12 @@ def is_close(a: float, b: float, tolerance: float) -> bool:
     return abs(a - b) <= tolerance * max(abs(a), abs(b))
 
 
-def explain_constants(one: Values, many: Values, size: int) -> frozenset[int]:
+def explain_constants(one: Values, many: Values, size: int, *, whole: bool) -> frozenset[int]:
     """Return the exponents of a number that does not change while the program runs, or of a range that does not."""
     ends = ((one.lows[0], many.lows[0]), (one.highs[0], many.highs[0]))
     found = ANY
     for before, after in ends:
-        found &= explain_number(float(before), float(after), size)
+        found &= explain_number(float(before), float(after), size, whole=whole)
     is_setting = all(v.steps[0] == 0 or len(v) >= INTERVALS for v in (one, many))
     if NONE in found or is_setting:
         return found
@@ -197,15 +199,19 @@ def explain_constants(one: Values, many: Values, size: int) -> frozenset[int]:
     return frozenset({STEPS}) if counts else frozenset()
 
 
-def explain_number(before: float, after: float, size: int) -> frozenset[int]:
-    """Return the exponents for which a number of one process becomes another on N ranks."""
+def explain_number(before: float, after: float, size: int, *, whole: bool) -> frozenset[int]:
+    """Return the exponents for which a number of one process becomes another on N ranks.
+
+    Args:
+        whole: it may have been rounded: `1` stands for a step that `max(1, 1 // hvd.size())` leaves as it is.
+    """
     if before == after == 0:
         return ANY
     exponents = {
         exponent for exponent in (NONE, RATES) if is_close(after, before * size**exponent, EQUAL)
     }
-    is_whole = before == round(before) and after == round(after)
-    if is_close(after, before / size, EQUAL) or (is_whole and abs(after - before / size) < 1):
+    rounded = whole and before == round(before) and after == round(after)
+    if is_close(after, before / size, EQUAL) or (rounded and abs(after - before / size) < 1):
         exponents.add(STEPS)
     return frozenset(exponents)
 
@@ -304,9 +310,11 @@ def check_units(original: Record, scaled: Record, size: int, name: str) -> list[
     first_operands = [0, *accumulate(len(site.operands) for site in original.number_sites)]
     for mine, yours in match_sites(original.number_sites, scaled.number_sites):
         site, other = original.number_sites[mine], scaled.number_sites[yours]
+        recurrent = site.kind == "recurrence"
+        whole = all(values.is_whole for values in (*ones[mine], *manys[yours]))
         found = [
             find_exponents(
-                Operand(a, b, one, many), size, after.rows, recurrent=site.kind == "recurrence"
+                Operand(a, b, one, many), size, after.rows, recurrent=recurrent, whole=whole
             )
             for a, b, one, many in zip(
                 site.operands, other.operands, ones[mine], manys[yours], strict=True
