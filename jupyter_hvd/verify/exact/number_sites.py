@@ -95,22 +95,19 @@ class Instrumenter(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         target = node.targets[0]
-        is_name = isinstance(target, ast.Name) or (
-            isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
-        )
-        if len(node.targets) > 1 or not is_name or not reads(node.value, target):
+        if len(node.targets) > 1 or not is_variable(target) or not reads(node.value, target):
             return self.generic_visit(node)
         (node.value,) = self._record("recurrence", node, [node.value], name=ast.unparse(target))
         return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        if not isinstance(node.target, ast.Name) or not isinstance(node.op, ast.Mult | ast.Div):
+        if not is_variable(node.target) or not isinstance(node.op, ast.Mult | ast.Div):
             return self.generic_visit(node)
-        name = node.target.id
+        name = ast.unparse(node.target)
         number = self._add_site("recurrence", node, (name,))
         node.value = self.visit(node.value)
         # The variable's value before the statement is recorded on the way: `x *= (record(x), factor)[1]`.
-        read = call(NUMBER, number, ast.Name(name, ast.Load()))
+        read = call(NUMBER, number, ast.parse(name, mode="eval").body)
         both = ast.Tuple([read, node.value], ast.Load())
         node.value = ast.Subscript(both, ast.Constant(1), ast.Load())
         return node
@@ -173,7 +170,7 @@ class Instrumenter(ast.NodeTransformer):
 class Unscaler(ast.NodeTransformer):
     """Removes what a conversion adds to numbers: `max(1, 100 // hvd.size())` becomes `100`."""
 
-    def visit(self, node: ast.AST) -> ast.AST:
+    def visit(self, node: ast.AST) -> Any:
         found = unscale(node)
         return self.visit(found) if found is not node else self.generic_visit(node)
 
@@ -194,6 +191,16 @@ def is_size(node: ast.AST) -> bool:
     """Whether an expression is the number of ranks, `hvd.size()`."""
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Name(), attr="size"), args=[], keywords=[]):
+            return True
+    return False
+
+
+def is_variable(target: ast.expr) -> bool:
+    """Whether an assignment's target is `x`, `self.x` or `state["x"]`."""
+    match target:
+        case ast.Name() | ast.Attribute(value=ast.Name()):
+            return True
+        case ast.Subscript(value=ast.Name(), slice=ast.Constant()):
             return True
     return False
 

@@ -168,8 +168,8 @@ def find_exponents(
     if found := compare_growth(one, many, size):
         return replace(operand, exponents=found, form="counter")
     if recurrent and min(values) > 0:
-        logarithms = (replace(v, highs=np.log(v.highs)) for v in (one, many))
-        if found := compare_growth(*logarithms, size):
+        before, after = (replace(v, highs=np.log(v.highs)) for v in (one, many))
+        if found := compare_growth(before, after, size):
             return replace(operand, exponents=found, form="factor")
     exponents = {
         exponent for exponent in (NONE, RATES) if follow_examples(one, many, size, exponent, rows)
@@ -300,7 +300,7 @@ def check_units(original: Record, scaled: Record, size: int, name: str) -> list[
         return []
     if not before.rows or not after.rows:  # not observed: each step of N ranks counts as N steps
         before, after = (
-            replace(timeline, seen=timeline.steps * float(rows))
+            replace(timeline, seen=timeline.steps.astype(np.float64) * rows)
             for timeline, rows in ((before, 1), (after, size))
         )
     if not is_close(after.rows, size * before.rows, GROWN):
@@ -322,7 +322,7 @@ def check_units(original: Record, scaled: Record, size: int, name: str) -> list[
         ]
         judged += sum(bool(operand.exponents) for operand in found) > 1
         counts = original.number_series[first_operands[mine]]
-        if not (site.kind == "%" and gates_updates(counts, found[1].one, before)):
+        if not (site.kind in ("%", "//") and gates_updates(counts, found[1].one, before)):
             faults += find_site_faults(site, found)
     if faults:
         lines = list(dict.fromkeys(map(str, faults)))
@@ -352,11 +352,11 @@ def match_sites(
             yield from zip(range(first, last), range(start, end), strict=True)
             continue
         mine, yours = (defaultdict[tuple[str, int], list[int]](list) for _ in range(2))
-        for found, sites, places in (
+        for found, sites, span in (
             (mine, before, range(first, last)),
             (yours, after, range(start, end)),
         ):
-            for place in places:
+            for place in span:
                 found[sites[place].kind, len(sites[place].operands)].append(place)
         for kind, places in mine.items():
             if len(places) == len(yours[kind]):
