@@ -256,10 +256,7 @@ for epoch in range(3):
             ),
         ),
     ),
-}
-#: Programs that are converted right, whose numbers are spelled much like these.
-RIGHT = {
-    "accumulated gradients": Case(
+    "a number of gradients for each update that is divided": Case(
         """\
 steps, total = 0, [tf.zeros_like(v) for v in model.trainable_variables]
 for epoch in range(2):
@@ -269,11 +266,15 @@ for epoch in range(2):
         gradients = tape.gradient(loss, model.trainable_variables)
         total = [a + g for a, g in zip(total, gradients)]
         steps += 1
-        if steps % 4 == 0:
+        if steps % 4 == 0:  # here
             optimizer.apply_gradients(zip([a / 4 for a in total], model.trainable_variables))
             total = [tf.zeros_like(v) for v in model.trainable_variables]
-"""
+""",
+        wrong=(("steps % 4", "steps % max(1, 4 // hvd.size())"),),
     ),
+}
+#: Programs that are converted right, whose numbers are spelled much like these.
+RIGHT = {
     "a patience of evaluations": Case(
         """\
 best, wait = 1e9, 0

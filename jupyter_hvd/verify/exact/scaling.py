@@ -13,8 +13,8 @@ from ..checks import Check
 from .records import Event, Record
 from .units import check_units
 
-#: The last words of the names of checks.
-SCALED_RATES, UNITS = "rates", "units"
+#: The first words of the names of these checks.
+SCALED_TO = "scaled to"
 #: What an observer in detail adds to a record, which ranks are not observed for.
 DETAILS = ("batch", "before", "applied")
 #: Events of the same update that come before it.
@@ -71,12 +71,12 @@ def check_scaling(original: Record, scaled: Record, size: int) -> list[Check]:
         *check_epochs(original, scaled, size),
         *check_evaluations(original, scaled, size),
         *check_evaluated_rows(original, scaled, size),
-        *check_units(original, scaled, size, name_check(size, UNITS)),
+        *check_units(original, scaled, size, name_check(size, "units")),
     ]
 
 
 def name_check(size: int, what: str) -> str:
-    return f"scaled to {size}: {what}"
+    return f"{SCALED_TO} {size}: {what}"
 
 
 def without_details(record: Record) -> Record:
@@ -177,7 +177,7 @@ def has_rates(steps: Sequence[ScaledStep]) -> bool:
 
 def check_rates(pairs: Pairs, size: int) -> Check:
     """Check the first learning rate, and those at equal numbers of examples; of rates that begin at 0, the largest."""
-    name, told, agree = name_check(size, SCALED_RATES), list[str](), True
+    name, told, agree = name_check(size, "rates"), list[str](), True
     if not any(has_rates(before) for before, _ in pairs):
         return Check(name, "unknown", "not observed: the program changes its weights by itself")
     for before, after in pairs:

@@ -322,7 +322,9 @@ def check_units(original: Record, scaled: Record, size: int, name: str) -> list[
         ]
         judged += sum(bool(operand.exponents) for operand in found) > 1
         counts = original.number_series[first_operands[mine]]
-        if not (site.kind in ("%", "//") and gates_updates(counts, found[1].one, before)):
+        if site.kind in ("%", "//") and gates_updates(counts, found[1].one, before):
+            faults += find_period_faults(site, found[1])
+        else:
             faults += find_site_faults(site, found)
     if faults:
         lines = list(dict.fromkeys(map(str, faults)))
@@ -377,6 +379,13 @@ def gates_updates(series: NumberSeries, periods: Values, timeline: Timeline) -> 
         if len(updates) >= POINTS and len(remainders) < min(abs(period), len(updates)):
             return True
     return False
+
+
+def find_period_faults(site: NumberSite, period: Operand) -> Iterator[UnitFault]:
+    """Yield the fault of a period at which some weights are updated, and which was divided."""
+    if period.is_only(STEPS):
+        text = f"`{period.text}` was divided ({period.range}), and is a number of steps for each update: leave it as it is"
+        yield UnitFault(site.line, text)
 
 
 def find_site_faults(site: NumberSite, operands: Sequence[Operand]) -> Iterator[UnitFault]:

@@ -44,7 +44,7 @@ from .compare import (
 )
 from .rank import LAUNCHED_VARIABLE, last_line, limit_variables, record_stem, report_file
 from .records import Record, read_record
-from .scaling import SCALED_RATES, check_scaling, without_details
+from .scaling import SCALED_TO, check_scaling, without_details
 
 SIZES = (2, 3)
 SEED = 1
@@ -200,8 +200,9 @@ class ExactVerification:
 
     @property
     def uncompared(self) -> str:
-        """The rates of the scaled program that could not be compared with the original's, as a sentence; "" for none."""
-        found = [c for c in self.checks if c.status == "unknown" and c.check.endswith(f": {SCALED_RATES}")]  # fmt: skip
+        """What of the scaled program could not be compared with the original, such as rates, as a sentence; "" for nothing."""
+        unknown = (check for check in self.checks if check.status == "unknown")
+        found = (check for check in unknown if check.check.startswith(SCALED_TO))
         said = "; ".join(f"{check.check}: {check.detail}" for check in found)
         return f" Not compared with the original: {said}." if said else ""
 
