@@ -356,6 +356,7 @@ CELLS = (
     """\
 import numpy as np
 import tensorflow as tf
+from curves import late
 
 x = np.random.rand(96, 3).astype("float32")
 model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(1)])
@@ -370,9 +371,11 @@ for epoch in range(2):
         gradients = tape.gradient(loss, model.trainable_variables)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
         kept.append(float(loss))
-print(len(kept) > 0, np.mean(kept[:10]))
+print(len(kept) > 0, np.mean(kept[:10]), len(late(kept)))
 """,
 )
+#: A module beside the notebook, which is not converted.
+MODULE = "def late(losses):\n    return losses[-16:]\n"
 
 
 @pytest.mark.slow
@@ -380,12 +383,14 @@ def test_units_of_a_notebook(hvd, tmp_path: Path) -> None:
     """A list with an entry per step is cut at a number that the conversion leaves as it is."""
     notebook = nbformat.v4.new_notebook(cells=[*map(nbformat.v4.new_code_cell, CELLS)])
     nbformat.write(notebook, tmp_path / "train.ipynb")
+    (tmp_path / "curves.py").write_text(MODULE)
     done = hvd("verify", "train.ipynb", "-n", 2, "--json")
     found = {c["check"]: (c["status"], c["detail"]) for c in json.loads(done.stdout)["checks"]}
     assert done.returncode == 1
     status, detail = found["scaled to 2: units"]
     assert status == "fail"
-    assert detail.startswith("cell 1, line 9: `len(kept)` counts steps (48 → 24)")
+    assert "cell 1, line 9: `len(kept)` counts steps (48 → 24)" in detail
+    assert "curves.py, line 2: `len(losses)` counts steps (48 → 24)" in detail
 
 
 @pytest.mark.slow

@@ -82,6 +82,7 @@ def main() -> int:
     from ..workspace import ORDERS_VARIABLE, list_changed_files, read_working_state, working_folder
     from .number_recorder import GLOBALS, recorder
     from .observer import Observer
+    from .recorded_imports import record_imports
     from .records import save_record
 
     hold_heartbeat()
@@ -107,7 +108,10 @@ def main() -> int:
         )
     report = report_file(folder) if rank == 0 else None
     limits = json.loads(os.environ[LIMITS_VARIABLE])
-    observed = ObservedText(recorder.instrument, GLOBALS) if limits.pop("numbers") else None
+    observed = None
+    if limits.pop("numbers"):
+        observed = ObservedText(recorder.instrument, GLOBALS)
+        record_imports(here.resolve())
     observer = Observer(**limits, report=report)
     observer.install()
     guard = Guard(*(Path(ordered[name]) for name in ("beside", "own", "temporary")))
