@@ -37,7 +37,7 @@ class ScaledStep:
 
     Attributes:
         rate: the optimizer's learning rate; 0 without an optimizer.
-        rows: of the batch; 0 where it was not observed. line: of the program.
+        rows: of the batches whose gradients it applies; 0 where they were not observed. line: of the program.
         seen: the number of examples in the earlier updates of this statement. loss: whose gradients these are.
         is_proportional: the update is a multiple of the gradients, as that of SGD.
     """
@@ -89,13 +89,15 @@ def steps_by_statement(record: Record) -> list[list[ScaledStep]]:
     """Return the updates of each optimizer call, in the order of their first execution; the gradients if there are none."""
     found: dict[int, list[ScaledStep]] = {}
     last: dict[tuple[str, tuple[str, ...]], Event] = {}
-    rows = 0
+    rows = gathered = 0
     has_updates = any(record.sites[event.site].kind == "update" for event in record.events)
     for event in record.events:
         site = record.sites[event.site]
         last[site.kind, site.names] = event
         if site.kind == "batch":
             rows = int(event.value)
+        elif site.kind == "gradient" and has_updates:
+            gathered += rows
         if site.kind != ("update" if has_updates else "gradient"):
             continue
         steps = found.setdefault(event.site, [])
@@ -103,7 +105,8 @@ def steps_by_statement(record: Record) -> list[list[ScaledStep]]:
         gradient, *around = (last.get((kind, site.names)) for kind in ("gradient", *AROUND))
         loss = gradient.value if gradient is not None else math.nan
         seen = steps[-1].seen + steps[-1].rows if steps else 0
-        steps.append(ScaledStep(rate, rows, site.line, seen, loss, is_proportional(event, *around)))
+        own, gathered = gathered or rows, 0
+        steps.append(ScaledStep(rate, own, site.line, seen, loss, is_proportional(event, *around)))
     return list(found.values())
 
 

@@ -59,18 +59,22 @@ class Timeline:
 
 
 def make_timeline(record: Record) -> Timeline:
+    """Return the timeline of a record. The rows of a step are those of all gradients since the last one."""
     kinds = [record.sites[event.site].kind for event in record.events]
     step = "update" if "update" in kinds else "gradient"
-    rows, steps, seen = 0.0, [0], [0.0]
+    batch, rows, steps, seen = 0.0, 0.0, [0], [0.0]
     updates: dict[int, list[int]] = defaultdict(list)
     for position, (kind, event) in enumerate(zip(kinds, record.events, strict=True)):
         if kind == "batch":
-            rows = event.value
+            batch = event.value
+        elif kind in ("gradient", step):
+            rows, batch = rows + batch, 0.0
         is_step = kind == step
-        if is_step:
-            updates[event.site].append(position)
         steps.append(steps[-1] + is_step)
         seen.append(seen[-1] + rows * is_step)
+        if is_step:
+            updates[event.site].append(position)
+            rows = 0.0
     made = tuple(np.array(positions, np.int64) for positions in updates.values())
     return Timeline(np.array(steps, np.int64), np.array(seen, np.float64), made)
 
@@ -94,6 +98,11 @@ class Values:
     @property
     def last(self) -> float:
         return float(self.highs[-1])
+
+    @property
+    def rows(self) -> float:
+        """The mean number of rows of a step between the first and the last value."""
+        return float((self.seen[-1] - self.seen[0]) / max(1, self.steps[-1] - self.steps[0]))
 
     @property
     def is_constant(self) -> bool:
@@ -165,6 +174,8 @@ def find_exponents(
     if one.is_constant and many.is_constant:
         found = explain_constants(one, many, size, whole=whole)
         return replace(operand, exponents=found, form="constant")
+    if not one.rows or not is_close(many.rows, size * one.rows, GROWN):
+        return operand  # in a part of the program that is not scaled
     if found := compare_growth(one, many, size):
         return replace(operand, exponents=found, form="counter")
     if recurrent and min(values) > 0:
@@ -303,8 +314,7 @@ def check_units(original: Record, scaled: Record, size: int, name: str) -> list[
             replace(timeline, seen=timeline.steps.astype(np.float64) * rows)
             for timeline, rows in ((before, 1), (after, size))
         )
-    if not is_close(after.rows, size * before.rows, GROWN):
-        return []
+    is_scaled = is_close(after.rows, size * before.rows, GROWN)
     judged, faults = 0, list[UnitFault]()
     ones, manys = list_operands(original, before), list_operands(scaled, after)
     first_operands = [0, *accumulate(len(site.operands) for site in original.number_sites)]
@@ -320,11 +330,11 @@ def check_units(original: Record, scaled: Record, size: int, name: str) -> list[
                 site.operands, other.operands, ones[mine], manys[yours], strict=True
             )
         ]
-        judged += sum(bool(operand.exponents) for operand in found) > 1
+        judged += is_scaled and sum(bool(operand.exponents) for operand in found) > 1
         counts = original.number_series[first_operands[mine]]
         if site.kind in ("%", "//") and gates_updates(counts, found[1].one, before):
             faults += find_period_faults(site, found[1])
-        else:
+        elif is_scaled:
             faults += find_site_faults(site, found)
     if faults:
         lines = list(dict.fromkeys(map(str, faults)))
