@@ -190,9 +190,10 @@ def run_notebook(
 
     def open_remembered(*args: Any) -> str:
         nonlocal file
-        file = code_name(*args)
-        own_files[file] = str(index)
-        return file
+        name: str = code_name(*args)
+        own_files[name] = str(index)
+        file = name
+        return name
 
     shell.compile.get_code_name = open_remembered
     if observed is not None:

@@ -21,7 +21,9 @@ from .number_recorder import GLOBALS, recorder
 class RecordedLoader(SourceFileLoader):
     """Loads a module whose numbers are recorded; its compiled code is not stored."""
 
-    def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> CodeType:
+    def source_to_code(  # type: ignore[override] # as SourceLoader has it
+        self, data: Any, path: Any, *, _optimize: int = -1
+    ) -> CodeType:
         tree = recorder.instrument(ast.parse(data, path), str(path))
         code: CodeType = compile(tree, path, "exec", dont_inherit=True, optimize=_optimize)
         return code
