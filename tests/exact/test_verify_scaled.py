@@ -159,14 +159,15 @@ def test_evaluations_that_come_between_the_same_steps() -> None:
     original = Record(sites=sites, events=(*step, *step, call, *step, *step, call) * 3)
     scaled = Record(sites=sites, events=(*step, *step, call, call) * 3)
     assert checks(original, scaled)["evaluations"] == "pass"
+    assert checks(original, scaled)["evaluated rows"] == "pass"
 
 
-def evaluated_rows(rows: list[float], steps: int) -> Record:
-    """Steps on four rows, with an evaluation of batches of these rows after every second one."""
+def evaluated_rows(rows: list[float], period: int) -> Record:
+    """Four evaluations of batches of these rows, each after so many steps on four rows."""
     sites = (Site("batch", LINE, ("row",)), Site("update", LINE, ("w",)))
     step = (Event(0, 4.0, np.zeros(0)), Event(1, 0.1, np.zeros(0)))
     evaluation = [Event(0, count, np.zeros(0)) for count in rows]
-    return Record(sites=sites, events=(*step, *step, *evaluation) * (steps // 2))
+    return Record(sites=sites, events=(*step * period, *evaluation) * 4)
 
 
 @pytest.mark.parametrize(
@@ -176,11 +177,11 @@ def evaluated_rows(rows: list[float], steps: int) -> Record:
         ([8.0], "pass"),  # three batches of four rows become one of eight, as 3 // 2 is 1
         ([8.0, 8.0, 8.0], "fail"),
         ([8.0, 8.0, 8.0, 8.0], "unknown"),
+        ([4.0, 4.0, 4.0], "pass"),
     ],
 )
 def test_evaluations_take_as_many_rows(rows: list[float], status: str) -> None:
-    original = evaluated_rows([4.0, 4.0, 4.0], 8)
-    scaled = evaluated_rows(rows, 4)
+    original, scaled = evaluated_rows([4.0, 4.0, 4.0], 2), evaluated_rows(rows, 1)
     assert checks(original, scaled)["evaluated rows"] == status
 
 

@@ -338,13 +338,15 @@ def check_evaluated_rows(original: Record, scaled: Record, size: int) -> list[Ch
     before, after = (list_evaluations(record) for record in (original, scaled))
     if not before or not after:
         return []
-    one, many = (sum(sum(rows) for rows, _ in each) / len(each) for each in (before, after))
-    name, said = name_check(size, "evaluated rows"), f"{one:.6g} → {many:.6g} in an evaluation"
+    one, many = (sum(sum(rows) for rows, _ in each) for each in (before, after))
+    name, said = name_check(size, "evaluated rows"), f"{one:.6g} → {many:.6g}"
     if abs(many - one) <= CLOSE * one:
         return [Check(name, "pass", said)]
+    if len(before) != len(after):
+        return [Check(name, "unknown", f"{said}, in {len(before)} → {len(after)} evaluations")]
     slack = EXAMPLES / size
     factor = next((f for f in (size, 1 / size) if abs(many / one - f) <= slack * f), None)
-    if factor is None and abs(many - one) < max(max(rows) for rows, _ in after):
+    if factor is None and abs(many - one) < sum(max(rows) for rows, _ in after):
         return [Check(name, "pass", f"{said}: the number of batches is rounded")]
     # A single batch may be as large as one of training.
     if factor is not None and any(len(rows) > 1 for rows, _ in after):
