@@ -256,6 +256,19 @@ for epoch in range(3):
             ),
         ),
     ),
+    "a countdown": Case(
+        """\
+left, early = 90, []
+for epoch in range(2):
+    for inputs, targets in data:
+        early.append(train_step(inputs, targets))
+        if left == 0:  # here
+            early.clear()
+        left = max(0, left - 1)
+print(len(early) > 0)
+""",
+        wrong=(("left, early = max(1, 90 // hvd.size())", "left, early = 90"),),
+    ),
     "a number of gradients for each update that is divided": Case(
         """\
 steps, total = 0, [tf.zeros_like(v) for v in model.trainable_variables]

@@ -441,6 +441,8 @@ def pair_operands(
 
 def describe_pair(site: NumberSite, a: Operand, b: Operand) -> str:
     """Describe the fault of a pair, of which the first counts steps, or is a rate; "" for none."""
+    if site.kind == "compare" and b.exponents == ANY:
+        return describe_countdown(a)
     if not b.is_only(NONE):
         return ""
     if a.is_only(RATES) and not a.many.is_whole:
@@ -460,6 +462,17 @@ def describe_pair(site: NumberSite, a: Operand, b: Operand) -> str:
     if site.kind in ("%", "//"):
         fixed = f"max(1, {fixed})"
     return f"{said}: write `{f'-({fixed})' if sign else fixed}`"
+
+
+def describe_countdown(operand: Operand) -> str:
+    """Describe the fault of a number that counts steps down to 0, and begins with one number in both programs; "" for none."""
+    if operand.form != "counter" or not operand.is_only(STEPS):
+        return ""
+    before, after = (values.highs[0] for values in (operand.one, operand.many))
+    falls = all(values.last < values.highs[0] for values in (operand.one, operand.many))
+    if not (falls and before == after and operand.one.lows.min() >= 0):
+        return ""
+    return f"`{operand.text}` counts steps down from {before:.6g} in both programs: divide that number by hvd.size()"
 
 
 def in_parentheses(text: str) -> str:
