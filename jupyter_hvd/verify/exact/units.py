@@ -468,8 +468,9 @@ def describe_countdown(operand: Operand) -> str:
     """Describe the fault of a number that counts steps down to 0, and begins with one number in both programs; "" for none."""
     if operand.form != "counter" or not operand.is_only(STEPS):
         return ""
-    before, after = (values.highs[0] for values in (operand.one, operand.many))
-    falls = all(values.last < values.highs[0] for values in (operand.one, operand.many))
+    before, after = operand.one.highs[0], operand.many.highs[0]
+    both = (operand.one, operand.many)
+    falls = all(values.is_monotone and values.last < values.highs[0] for values in both)
     if not (falls and before == after and operand.one.lows.min() >= 0):
         return ""
     return f"`{operand.text}` counts steps down from {before:.6g} in both programs: divide that number by hvd.size()"
