@@ -90,6 +90,7 @@ class Observer:
         pieces: sum gradients in this many parts, as that number of ranks would. Both show the effect of rounding
             (`rounding.py`).
         details: also observe the rows of each batch, the gradients that the optimizer gets, and variables before the update.
+        by_updates: the program updates its weights by optimizers: gradients before the first update are no steps.
         report: a file to which the number of steps is written.
     """
 
@@ -100,11 +101,12 @@ class Observer:
         rounding: int = 0,
         pieces: int = 1,
         details: bool = False,
+        by_updates: bool = False,
         report: Path | None = None,
     ) -> None:
         self._most_steps, self._most_seconds, self._rounding = steps, seconds, rounding
         self._pieces, self._details = pieces, details
-        self._report = report
+        self._report, self._by_updates = report, by_updates
         self._thread = threading.get_ident()
         self.observation = Observation()
         self.begin_program()
@@ -220,6 +222,8 @@ class Observer:
 
     @property
     def steps(self) -> int:
+        if self._by_updates:
+            return self._counts["update"]
         return self._counts["update"] or self._counts["gradient"]
 
     # Steps

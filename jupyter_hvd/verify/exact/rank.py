@@ -40,11 +40,12 @@ def limit_variables(
     pieces: int = 1,
     details: bool = False,
     numbers: bool = False,
+    by_updates: bool = False,
 ) -> Mapping[str, str]:
     """Return the environment variables that tell an observed process when to end.
 
     Args:
-        steps, seconds: it ends cleanly after these; None and 0 for no limit. rounding, pieces, details: see `Observer`.
+        steps, seconds: it ends cleanly after these; None and 0 for no limit. the others but numbers: see `Observer`.
         numbers: record the numbers that meet in the program's text (`number_sites.py`).
     """
     given = {
@@ -54,6 +55,7 @@ def limit_variables(
         "pieces": pieces,
         "details": details,
         "numbers": numbers,
+        "by_updates": by_updates,
     }
     return {LIMITS_VARIABLE: json.dumps(given)}
 

@@ -242,15 +242,15 @@ def pretend_ranks(size: int) -> Mapping[str, str]:
     return {VIRTUAL_SIZE_VARIABLE: str(size)}
 
 
-def rounding_limits(steps: int | None, ranks: int, sample: int) -> Mapping[str, str]:
-    """Return the environment variables that give an observed process other rounding.
+def rounding_options(ranks: int, sample: int) -> dict[str, int]:
+    """Return the options of `limit_variables` that give an observed process other rounding.
 
     Args:
         ranks: sample 0 sums gradients as this number of ranks does.
         sample: the number of earlier samples. Samples after the first change the last bits of gradients, each in another
             pattern.
     """
-    return limit_variables(steps, rounding=sample, pieces=1 if sample == 1 else ranks)
+    return {"rounding": sample, "pieces": 1 if sample == 1 else ranks}
 
 
 def name_check(size: int, what: str) -> str:
@@ -318,16 +318,17 @@ def verify_exact(
         first_runner = runner if original is None else replace(runner, document=original)
         detailed = original is not None
 
-        def steps_of_ranks(size: int) -> int | None:
-            """Return the number of steps after which a run ends: those of N ranks take as many examples as N of one process."""
-            return max(1, steps // size) if steps is not None and detailed else steps
+        by_updates = False
+
+        def limit_run(size: int, seconds: float = 0.0, **options: Any) -> Mapping[str, str]:
+            """Return the environment that ends a run: a scaled step takes as many examples as N steps of one process."""
+            most = max(1, steps // size) if steps is not None and detailed else steps
+            return limit_variables(most, seconds, by_updates=by_updates, **options)
 
         def run_reference(own: Runner, name: str, size: int) -> Record | None:
             """Run one process, report the outcome, and return its record; None where it left none."""
             nonlocal steps
-            limit = limit_variables(
-                steps_of_ranks(size), seconds, details=detailed, numbers=detailed
-            )
+            limit = limit_run(size, seconds, details=detailed, numbers=detailed)
             run = own.run_in_one_process(name, {**limit, **pretend_ranks(size)})
             if run.first_record is None:
                 report_check(Check(name, "unknown", explain_missing_reference(run, timeout)))
@@ -348,6 +349,7 @@ def verify_exact(
         one = run_reference(first_runner, REFERENCE, 1)
         if one is None:
             return ExactVerification(tuple(found), tuple(sizes), scaled=detailed)
+        by_updates = any(site.kind == "update" for site in one.sites)
         noise = Noise()
         firsts: list[Difference] = []
         for size in sizes:
@@ -364,7 +366,7 @@ def verify_exact(
             job = runner.run_on_ranks(
                 name_check(size, "training"),
                 size,
-                limit_variables(steps_of_ranks(size)),
+                limit_run(size),
                 compared.steps,
             )
             refused += [name for record in job.records for name in record.refused]
@@ -377,13 +379,13 @@ def verify_exact(
             noise = noise.forget_ranks()
             judged = [judge_comparison(comparison, noise, size) for comparison in comparisons]
             while noise.needs_samples and any(left for _, left in judged):
-                limit = {**rounding_limits(steps_of_ranks(size), size, noise.samples), **pretended}
+                limit = {**limit_run(size, **rounding_options(size, noise.samples)), **pretended}
                 with runner.rerun_single_process(
                     "one process, rounded otherwise", limit, compared
                 ) as record:
                     noise = noise.with_sample(compared, record, two, tolerance)
                 if noise.again is None and noise.has_rounding_differences:
-                    limit = {**limit_variables(steps_of_ranks(size)), **pretended}
+                    limit = {**limit_run(size), **pretended}
                     with runner.rerun_single_process("one process again", limit, compared) as again:
                         noise = replace(noise, again=find_differences(compared, again, tolerance))
                 if noise.first_run_difference is not None:
