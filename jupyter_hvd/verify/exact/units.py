@@ -443,7 +443,9 @@ def describe_pair(site: NumberSite, a: Operand, b: Operand) -> str:
     """Describe the fault of a pair, of which the first counts steps, or is a rate; "" for none."""
     if site.kind == "compare" and b.exponents == ANY:
         return describe_countdown(a)
-    if not b.is_only(NONE):
+    if (
+        not b.is_only(NONE) or b.form == "curve"
+    ):  # values near equal numbers of examples prove little
         return ""
     if a.is_only(RATES) and not a.many.is_whole:
         return f"`{a.text}` is scaled ({a.range}), and `{b.text}` is not: write `{in_parentheses(b.text)} * hvd.size()`"

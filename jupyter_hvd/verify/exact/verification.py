@@ -315,7 +315,9 @@ def verify_exact(
         runner = Runner(path, document, folder, beside, timeout, environment, listener)
         refused: list[str] = []
         seconds = timeout / max(sizes)
-        first_runner = runner if original is None else replace(runner, document=original)
+        first_runner = runner
+        if original is not None:
+            first_runner = replace(runner, document=original, path=opened or path)
         detailed = original is not None
 
         by_updates = False
