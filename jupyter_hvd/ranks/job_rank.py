@@ -7,14 +7,16 @@ is blamed for a failure that all of them report.
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import sys
 import time
 import traceback
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,19 @@ from ..runtime.observe import Function, observe
 from .shell_lines import ShellLines
 
 
+@dataclass(frozen=True)
+class ObservedText:
+    """Edits a program's syntax tree before it runs, so that it can be observed.
+
+    Attributes:
+        edit: is given the tree of the program or of a cell, and its file; lines stay where they are.
+        names: global names that the edited text uses.
+    """
+
+    edit: Callable[[ast.Module, str], ast.Module]
+    names: Mapping[str, Any]
+
+
 def run_program(
     program: Path,
     status: Path,
@@ -34,12 +49,14 @@ def run_program(
     args: list[str],
     finish: Callable[[], None] | None,
     explain: Callable[[str], str] = str,
+    observed: ObservedText | None = None,
 ) -> int:
     """Run a program as the original would run; its exit code.
 
     Args:
         finish: called when the program has ended, however it has.
         explain: makes the user's report of a traceback.
+        observed: see `ObservedText`.
     """
     rank = int(os.environ.get("HOROVOD_RANK", "0"))
     sys.argv = [str(original), *args]
@@ -47,9 +64,9 @@ def run_program(
     code, report = 0, ""
     try:
         if is_notebook(program):
-            code, report = run_notebook(program, status, quiet=rank != 0)
+            code, report = run_notebook(program, status, quiet=rank != 0, observed=observed)
         else:
-            run_script(program, original)
+            run_script(program, original, observed)
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
         report = stop.code if isinstance(stop.code, str) else ""
@@ -115,11 +132,16 @@ def require_all_ranks(size: int) -> None:
         )
 
 
-def run_script(program: Path, original: Path) -> None:
+def run_script(program: Path, original: Path, observed: ObservedText | None = None) -> None:
     """Run the converted text as the original script: as `__main__`, with its `__file__`."""
     own_files[str(program)] = ""
-    code = compile(program.read_bytes(), str(program), "exec")
+    tree = ast.parse(program.read_bytes(), str(program))
+    if observed is not None:
+        tree = observed.edit(tree, str(program))
+    code = compile(tree, str(program), "exec")
     module = types.ModuleType("__main__")
+    if observed is not None:
+        module.__dict__.update(observed.names)
     module.__dict__.update(__file__=str(original), __builtins__=__builtins__)
     sys.modules["__main__"] = module
     exec(code, module.__dict__)  # noqa: S102 — the user's own program is what is to be run
@@ -133,12 +155,15 @@ def _user_traceback(error: BaseException) -> str:
     return "".join(traceback.format_exception(type(error), error, frames))
 
 
-def run_notebook(program: Path, status: Path, *, quiet: bool) -> tuple[int, str]:
+def run_notebook(
+    program: Path, status: Path, *, quiet: bool, observed: ObservedText | None = None
+) -> tuple[int, str]:
     """Run the code cells in order; stop at the first that fails.
 
     Args:
         status: a folder that all ranks of the job see.
         quiet: show no values of last expressions and no rich display; rank 0's are enough.
+        observed: see `ObservedText`.
 
     Returns:
         the exit code and, for a failure, the report with the cell and the traceback.
@@ -161,14 +186,21 @@ def run_notebook(program: Path, status: Path, *, quiet: bool) -> tuple[int, str]
     shell.quiet_magics = quiet
     ShellLines(shell, status, quiet=quiet).install()
     cells = code_cells(program)
-    code_name, index = shell.compile.get_code_name, 0
+    code_name, index, file = shell.compile.get_code_name, 0, ""
 
     def open_remembered(*args: Any) -> str:
+        nonlocal file
         name: str = code_name(*args)
         own_files[name] = str(index)
+        file = name
         return name
 
     shell.compile.get_code_name = open_remembered
+    if observed is not None:
+        shell.user_ns.update(observed.names)
+        shell.ast_transformers.append(
+            types.SimpleNamespace(visit=lambda tree: observed.edit(tree, file))
+        )
     for index, source in cells:
         result = shell.run_cell(source, store_history=True)
         error = result.error_before_exec or result.error_in_exec
@@ -202,10 +234,11 @@ def run_arguments(
     arguments: list[str],
     finish: Callable[[], None] | None = None,
     explain: Callable[[str], str] = str,
+    observed: ObservedText | None = None,
 ) -> int:
     """Run the arguments that follow the module's name on the command line."""
     program, status, original, *args = arguments
-    return run_program(Path(program), Path(status), Path(original), args, finish, explain)
+    return run_program(Path(program), Path(status), Path(original), args, finish, explain, observed)
 
 
 def main() -> int:

@@ -6,11 +6,14 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import nbformat
 import numpy as np
 import pytest
 
+from jupyter_hvd.verify.checks import Check
 from jupyter_hvd.verify.exact.records import Event, Fit, Kind, Record, Site
 from jupyter_hvd.verify.exact.scaling import check_scaling
+from jupyter_hvd.verify.exact.verification import ExactVerification
 
 LINE = "train.py, line 7"
 PROGRAM = """\
@@ -156,6 +159,39 @@ def test_evaluations_that_come_between_the_same_steps() -> None:
     original = Record(sites=sites, events=(*step, *step, call, *step, *step, call) * 3)
     scaled = Record(sites=sites, events=(*step, *step, call, call) * 3)
     assert checks(original, scaled)["evaluations"] == "pass"
+    assert checks(original, scaled)["evaluated rows"] == "pass"
+
+
+def evaluated_rows(rows: list[float], period: int) -> Record:
+    """Four evaluations of batches of these rows, each after so many steps on four rows."""
+    sites = (Site("batch", LINE, ("row",)), Site("update", LINE, ("w",)))
+    step = (Event(0, 4.0, np.zeros(0)), Event(1, 0.1, np.zeros(0)))
+    evaluation = [Event(0, count, np.zeros(0)) for count in rows]
+    return Record(sites=sites, events=(*step * period, *evaluation) * 4)
+
+
+@pytest.mark.parametrize(
+    ("rows", "status"),
+    [
+        ([8.0, 8.0], "pass"),
+        ([8.0], "pass"),  # three batches of four rows become one of eight, as 3 // 2 is 1
+        ([8.0, 8.0, 8.0], "fail"),
+        ([8.0, 8.0, 8.0, 8.0], "unknown"),
+        ([4.0, 4.0, 4.0], "pass"),
+    ],
+)
+def test_evaluations_take_as_many_rows(rows: list[float], status: str) -> None:
+    original, scaled = evaluated_rows([4.0, 4.0, 4.0], 2), evaluated_rows(rows, 1)
+    assert checks(original, scaled)["evaluated rows"] == status
+
+
+def test_rates_that_are_not_compared_are_in_the_verdict() -> None:
+    original, scaled = record([0.1] * 4 + [0.05] * 4, [4] * 8), record([0.2] * 4, [8] * 4)
+    found = check_scaling(original, scaled, 2)
+    results = Check("2 ranks: final weights", "pass", "2 variables")
+    verdict = ExactVerification((*found, results), (2,), scaled=True).verdict
+    assert "Not compared with the original: scaled to 2: rates" in verdict
+    assert f"from step 4 on ({LINE})" in verdict
 
 
 def test_calls_that_each_step_needs_are_no_evaluations() -> None:
@@ -232,6 +268,12 @@ LATER = {
         "unknown",
         "from step",
     ),
+    "a rate that follows the loss of N ranks only": (
+        [0.1] * 8,
+        [0.2, 0.2, 0.2, 0.1],
+        "unknown",
+        "not compared from step 4 on",
+    ),
     "a rate that follows the loss further": (
         [0.1, 0.1, 0.1, 0.1, 0.05, 0.05, 0.05, 0.05],
         [0.2, 0.2, 0.1, 0.05],
@@ -295,6 +337,61 @@ def test_a_fault_of_the_scaling_is_found(hvd, tmp_path: Path, what: str) -> None
     assert done.returncode == 1
     assert found[f"scaled to 2: {what}"][0] == "fail", found
     assert name in found[f"scaled to 2: {what}"][1]
+
+
+@pytest.mark.slow
+def test_the_scaled_program_stops_after_as_many_examples(hvd, tmp_path: Path) -> None:
+    """A rate that moves with the steps is compared at equal numbers of examples, also where `--steps` ends the runs."""
+    (tmp_path / "train.py").write_text(PROGRAM)
+    done = hvd("verify", "train.py", "-n", 2, "--steps", 6, "--json")
+    outcome = json.loads(done.stdout)
+    found = {c["check"]: (c["status"], c["detail"]) for c in outcome["checks"]}
+    assert (done.returncode, outcome["holds"]) == (0, True), outcome
+    assert found["one process"] == ("pass", "6 steps, stopped there as --steps asks")
+    assert found["one process as 2 ranks"] == ("pass", "3 steps, stopped there as --steps asks")
+    assert found["scaled to 2: examples"] == ("pass", "48 → 48 in 6 → 3 steps")
+    assert found["scaled to 2: rates"] == ("pass", "0.05 → 0.1, and so on to the end")
+
+
+CELLS = (
+    """\
+import numpy as np
+import tensorflow as tf
+from curves import late
+
+x = np.random.rand(96, 3).astype("float32")
+model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(1)])
+optimizer = tf.keras.optimizers.SGD(0.01)
+""",
+    """\
+step, kept = 0, []
+for epoch in range(2):
+    for rows in tf.data.Dataset.from_tensor_slices(x).batch(4):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(rows) - rows[:, :1]) ** 2)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+        kept.append(float(loss))
+print(len(kept) > 0, np.mean(kept[:10]), len(late(kept)))
+""",
+)
+#: A module beside the notebook, which is not converted.
+MODULE = "def late(losses):\n    return losses[-16:]\n"
+
+
+@pytest.mark.slow
+def test_units_of_a_notebook(hvd, tmp_path: Path) -> None:
+    """A list with an entry per step is cut at a number that the conversion leaves as it is."""
+    notebook = nbformat.v4.new_notebook(cells=[*map(nbformat.v4.new_code_cell, CELLS)])
+    nbformat.write(notebook, tmp_path / "train.ipynb")
+    (tmp_path / "curves.py").write_text(MODULE)
+    done = hvd("verify", "train.ipynb", "-n", 2, "--json")
+    found = {c["check"]: (c["status"], c["detail"]) for c in json.loads(done.stdout)["checks"]}
+    assert done.returncode == 1
+    status, detail = found["scaled to 2: units"]
+    assert status == "fail"
+    assert "cell 1, line 9: `len(kept)` counts steps (48 → 24)" in detail
+    assert "curves.py, line 2: `len(losses)` counts steps (48 → 24)" in detail
 
 
 @pytest.mark.slow

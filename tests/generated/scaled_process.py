@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import gc
 import io
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from jupyter_hvd.runtime.scaling import VIRTUAL_SIZE_VARIABLE
+from jupyter_hvd.verify.exact import number_recorder
 from jupyter_hvd.verify.exact.records import Record
 
 NAME = "program.py"
@@ -72,13 +74,14 @@ def run(source: str, size: int) -> ScaledRun:
     def note(*values: object, **_: object) -> None:
         printed.append((len(observer._events), " ".join(map(str, values))))
 
-    module.__dict__.update(__file__=NAME, print=note)
+    module.__dict__.update(__file__=NAME, print=note, **number_recorder.GLOBALS)
     error = ""
     before = sys.modules["__main__"]
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         try:
             sys.modules["__main__"] = module
-            exec(compile(source, NAME, "exec"), module.__dict__)
+            tree = number_recorder.recorder.instrument(ast.parse(source), NAME)
+            exec(compile(tree, NAME, "exec"), module.__dict__)
         except Exception as raised:
             error = f"{type(raised).__name__}: {raised}"
         finally:

@@ -5,6 +5,7 @@ It has one model, of one weight, whose loss is a mean of `y - w * x`. `test_scal
 
 from __future__ import annotations
 
+import ast
 import math
 import sys
 import types
@@ -15,6 +16,7 @@ from unittest import mock
 import numpy as np
 from scaled_process import NAME, ScaledRun
 
+from jupyter_hvd.verify.exact.number_recorder import GLOBALS, recorder
 from jupyter_hvd.verify.exact.records import Event, Fit, Record, Site
 
 SITES = (Site("batch", f"{NAME}, line 1", ("row",)), Site("update", f"{NAME}, line 1", ("w",)))
@@ -402,12 +404,19 @@ def run(source: str, size: int, naive_rate: bool = False) -> ScaledRun:
 
     made, error = Run(size, naive_rate), ""
     modules = made.modules()
-    namespace = {"__name__": "__main__", "print": made.print}
+    namespace = {"__name__": "__main__", "print": made.print, **GLOBALS}
+    recorder.begin_program(made.events)
     runtime = mock.patch.object(jupyter_hvd, "runtime", modules["jupyter_hvd.runtime"], create=True)
     with mock.patch.dict(sys.modules, modules), runtime:
         try:
-            exec(compile(source, NAME, "exec"), namespace)
+            exec(compile(recorder.instrument(ast.parse(source), NAME), NAME, "exec"), namespace)
         except Exception as raised:
             error = f"{type(raised).__name__}: {raised}"
-    record = Record(sites=SITES, events=tuple(made.events), fits=tuple(made.fits))
+    record = Record(
+        sites=SITES,
+        events=tuple(made.events),
+        fits=tuple(made.fits),
+        number_sites=recorder.sites(),
+        number_series=recorder.series(),
+    )
     return ScaledRun(record, tuple(made.printed), error)

@@ -21,6 +21,7 @@ from ...runtime.sharing.context import sharing
 from ...runtime.sharing.program import compile_without_xla
 from .lines import find_calling_line, find_operation_line, find_running_line
 from .measures import Part, measure_parts, project_batch_rows
+from .number_recorder import recorder
 from .records import KINDS, Event, Fit, Kind, Record, Site, Variable
 from .rounding import look_up_gradient, perturb_last_bits
 
@@ -89,6 +90,7 @@ class Observer:
         pieces: sum gradients in this many parts, as that number of ranks would. Both show the effect of rounding
             (`rounding.py`).
         details: also observe the rows of each batch, the gradients that the optimizer gets, and variables before the update.
+        by_updates: the program updates its weights by optimizers: gradients before the first update are no steps.
         report: a file to which the number of steps is written.
     """
 
@@ -99,11 +101,12 @@ class Observer:
         rounding: int = 0,
         pieces: int = 1,
         details: bool = False,
+        by_updates: bool = False,
         report: Path | None = None,
     ) -> None:
         self._most_steps, self._most_seconds, self._rounding = steps, seconds, rounding
         self._pieces, self._details = pieces, details
-        self._report = report
+        self._report, self._by_updates = report, by_updates
         self._thread = threading.get_ident()
         self.observation = Observation()
         self.begin_program()
@@ -134,6 +137,7 @@ class Observer:
         self._seen_steps = 0
         self._stopped = ""
         self._began = self._reported = time.monotonic()
+        recorder.begin_program(self._events)
 
     def install(self) -> None:
         """Begin to observe.
@@ -211,11 +215,15 @@ class Observer:
             data_lines=tuple(self._distribution_lines or self._batch_lines),
             shard_line=self._shard_line(),
             stopped=self._stopped,
+            number_sites=recorder.sites(),
+            number_series=recorder.series(),
             **known,
         )
 
     @property
     def steps(self) -> int:
+        if self._by_updates:
+            return self._counts["update"]
         return self._counts["update"] or self._counts["gradient"]
 
     # Steps

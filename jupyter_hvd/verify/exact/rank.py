@@ -39,11 +39,14 @@ def limit_variables(
     rounding: int = 0,
     pieces: int = 1,
     details: bool = False,
+    numbers: bool = False,
+    by_updates: bool = False,
 ) -> Mapping[str, str]:
     """Return the environment variables that tell an observed process when to end.
 
     Args:
-        steps, seconds: it ends cleanly after these; None and 0 for no limit. rounding, pieces, details: see `Observer`.
+        steps, seconds: it ends cleanly after these; None and 0 for no limit. the others but numbers: see `Observer`.
+        numbers: record the numbers that meet in the program's text (`number_sites.py`).
     """
     given = {
         "steps": steps or sys.maxsize,
@@ -51,6 +54,8 @@ def limit_variables(
         "rounding": rounding,
         "pieces": pieces,
         "details": details,
+        "numbers": numbers,
+        "by_updates": by_updates,
     }
     return {LIMITS_VARIABLE: json.dumps(given)}
 
@@ -67,7 +72,7 @@ def report_file(folder: Path) -> Path:
 
 def main() -> int:
     """Run the program on the command line under observation; return its exit code."""
-    from ...ranks.job_rank import hold_heartbeat, run_arguments
+    from ...ranks.job_rank import ObservedText, hold_heartbeat, run_arguments
     from ...ranks.shared_rank import explain_failure
     from ...runtime.sharing.program import (
         SEED_VARIABLE,
@@ -77,7 +82,9 @@ def main() -> int:
     )
     from ..guard import Guard
     from ..workspace import ORDERS_VARIABLE, list_changed_files, read_working_state, working_folder
+    from .number_recorder import GLOBALS, recorder
     from .observer import Observer
+    from .recorded_imports import record_imports
     from .records import save_record
 
     hold_heartbeat()
@@ -102,7 +109,12 @@ def main() -> int:
             common  # a job whose programs seed themselves by it tells all ranks one
         )
     report = report_file(folder) if rank == 0 else None
-    observer = Observer(**json.loads(os.environ[LIMITS_VARIABLE]), report=report)
+    limits = json.loads(os.environ[LIMITS_VARIABLE])
+    observed = None
+    if limits.pop("numbers"):
+        observed = ObservedText(recorder.instrument, GLOBALS)
+        record_imports(here.resolve())
+    observer = Observer(**limits, report=report)
     observer.install()
     guard = Guard(*(Path(ordered[name]) for name in ("beside", "own", "temporary")))
     before = read_working_state(here)
@@ -132,6 +144,7 @@ def main() -> int:
         [program, status, str(here / Path(original).name), *arguments],
         write_record,
         note_explanation,
+        observed,
     )
 
 

@@ -11,9 +11,16 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from .number_recorder import NumberSeries
+from .number_sites import NumberSite
+
 Kind = Literal["batch", "gradient", "before", "applied", "update"]
 #: What statements of a training step do, in their order.
 KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+#: The arrays of a `NumberSeries`, in the order of its fields.
+SERIES = {"positions": np.int64, "lows": np.float64, "highs": np.float64}
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,8 @@ class Record:
         normalizations, random_layers: names of layers that use the moments of a batch, and that draw random numbers.
         data_lines: the lines where `tf.distribute` distributes datasets, or else where they are batched; only with details.
         shard_line: the line that sharded the data of the first step; "" for none or unknown.
+        number_sites, number_series: where numbers meet in the program, and the values of all operands, in the order of the
+            sites; empty where they are not recorded.
     """
 
     rank: int = 0
@@ -103,6 +112,8 @@ class Record:
     random_layers: tuple[str, ...] = ()
     data_lines: tuple[str, ...] = ()
     shard_line: str = ""
+    number_sites: tuple[NumberSite, ...] = ()
+    number_series: tuple[NumberSeries, ...] = ()
 
     @property
     def steps(self) -> int:
@@ -116,7 +127,7 @@ def count_steps(kinds: list[str]) -> int:
 
 def save_record(record: Record, stem: Path) -> None:
     """Write a record to two files whose names begin with `stem`. The `.npz` file appears when both are complete."""
-    plain = asdict(replace(record, events=(), variables=()))
+    plain = asdict(replace(record, events=(), variables=(), number_series=()))
     plain["variables"] = [(v.name, v.trainable) for v in record.variables]
     stem.with_suffix(".json").write_text(json.dumps(plain))
     measures = [event.measures for event in record.events]
@@ -125,6 +136,13 @@ def save_record(record: Record, stem: Path) -> None:
         "values": np.array([event.value for event in record.events], np.float64),
         "lengths": np.array([len(m) for m in measures], np.int64),
         "measures": np.concatenate([np.zeros(0), *measures]),
+        "entries": np.array([len(series) for series in record.number_series], np.int64),
+        **{
+            name: np.concatenate(
+                [np.zeros(0, kind), *(getattr(series, name) for series in record.number_series)]
+            )
+            for name, kind in SERIES.items()
+        },
         **{str(number): variable.value for number, variable in enumerate(record.variables)},
     }
     part = stem.with_suffix(".part")
@@ -143,6 +161,11 @@ def read_record(stem: Path) -> Record:
             Event(int(site), float(value), part)
             for site, value, part in zip(arrays["sites"], arrays["values"], measures, strict=True)
         )
+        parts = {name: np.split(arrays[name], np.cumsum(arrays["entries"])) for name in SERIES}
+        series = tuple(
+            NumberSeries(*(parts[name][number] for name in SERIES))
+            for number in range(len(arrays["entries"]))
+        )
         variables = tuple(
             Variable(name, trainable, arrays[str(number)])
             for number, (name, trainable) in enumerate(plain["variables"])
@@ -160,6 +183,10 @@ def read_record(stem: Path) -> Record:
                 Fit(f["line"], f["epochs"], {k: tuple(v) for k, v in f["curves"].items()})
                 for f in plain["fits"]
             ),
+            "number_sites": tuple(
+                NumberSite(**{**s, "operands": tuple(s["operands"])}) for s in plain["number_sites"]
+            ),
+            "number_series": series,
             "events": events,
             "variables": variables,
         }

@@ -11,7 +11,10 @@ import numpy as np
 
 from ..checks import Check
 from .records import Event, Record
+from .units import check_units
 
+#: The first words of the names of these checks.
+SCALED_TO = "scaled to"
 #: What an observer in detail adds to a record, which ranks are not observed for.
 DETAILS = ("batch", "before", "applied")
 #: Events of the same update that come before it.
@@ -34,7 +37,7 @@ class ScaledStep:
 
     Attributes:
         rate: the optimizer's learning rate; 0 without an optimizer.
-        rows: of the batch; 0 where it was not observed. line: of the program.
+        rows: of the batches whose gradients it applies; 0 where they were not observed. line: of the program.
         seen: the number of examples in the earlier updates of this statement. loss: whose gradients these are.
         is_proportional: the update is a multiple of the gradients, as that of SGD.
     """
@@ -61,17 +64,24 @@ def check_scaling(original: Record, scaled: Record, size: int) -> list[Check]:
             Check(name_check(size, what), "unknown", told)
             for what in ("batches", "rates", "examples")
         ]
+    if (
+        original.stopped and scaled.stopped
+    ):  # a program that is not scaled makes more steps until then
+        starts = [(steps[: len(after)], after) for steps, after in pairs]
+        pairs = [s if is_unscaled(*s) else pair for s, pair in zip(starts, pairs, strict=True)]
     return [
         check_batches(pairs, size),
         check_rates(pairs, size),
         check_examples(pairs, size),
         *check_epochs(original, scaled, size),
         *check_evaluations(original, scaled, size),
+        *check_evaluated_rows(original, scaled, size),
+        *check_units(original, scaled, size, name_check(size, "units")),
     ]
 
 
 def name_check(size: int, what: str) -> str:
-    return f"scaled to {size}: {what}"
+    return f"{SCALED_TO} {size}: {what}"
 
 
 def without_details(record: Record) -> Record:
@@ -84,13 +94,15 @@ def steps_by_statement(record: Record) -> list[list[ScaledStep]]:
     """Return the updates of each optimizer call, in the order of their first execution; the gradients if there are none."""
     found: dict[int, list[ScaledStep]] = {}
     last: dict[tuple[str, tuple[str, ...]], Event] = {}
-    rows = 0
+    rows = gathered = 0
     has_updates = any(record.sites[event.site].kind == "update" for event in record.events)
     for event in record.events:
         site = record.sites[event.site]
         last[site.kind, site.names] = event
         if site.kind == "batch":
             rows = int(event.value)
+        elif site.kind == "gradient" and has_updates:
+            gathered += rows
         if site.kind != ("update" if has_updates else "gradient"):
             continue
         steps = found.setdefault(event.site, [])
@@ -98,7 +110,8 @@ def steps_by_statement(record: Record) -> list[list[ScaledStep]]:
         gradient, *around = (last.get((kind, site.names)) for kind in ("gradient", *AROUND))
         loss = gradient.value if gradient is not None else math.nan
         seen = steps[-1].seen + steps[-1].rows if steps else 0
-        steps.append(ScaledStep(rate, rows, site.line, seen, loss, is_proportional(event, *around)))
+        own, gathered = gathered or rows, 0
+        steps.append(ScaledStep(rate, own, site.line, seen, loss, is_proportional(event, *around)))
     return list(found.values())
 
 
@@ -200,7 +213,9 @@ def check_rates(pairs: Pairs, size: int) -> Check:
             fault = describe_rate_fault(before, after, size)
             if fault:
                 return Check(name, "fail", f"{first}; {line} {fault}")
-            told.append(f"{first}; {line} they are others than one process has")
+            told.append(
+                f"{first}; not compared {line}: they are others than one process has, as where the loss decides them"
+            )
             agree = False
             continue
         told.append(f"{said}, and so on to the end" if len(after) > 1 else said)
@@ -244,7 +259,7 @@ def describe_rate_fault(
         return f"they are up to {highest * size:.6g}, where {max(own) * size:.6g} is the most"
     divided = describe_factor(lowest / min(own), size) if min(own) > 0 else ""
     falls = {round(b / a, 3) for a, b in pairwise(own) if a and b < a}
-    if divided == f"divided by {size}" and round(1 / size, 3) not in falls:
+    if falls and divided == f"divided by {size}" and round(1 / size, 3) not in falls:
         return f"the least is {divided}: a bound is not scaled"
     return ""
 
@@ -320,6 +335,33 @@ def check_evaluations(original: Record, scaled: Record, size: int) -> list[Check
     ]
 
 
+def check_evaluated_rows(original: Record, scaled: Record, size: int) -> list[Check]:
+    """Check that an evaluation takes as many rows as before; no check without evaluations.
+
+    Where N does not divide a number of validation batches, it is rounded, so the rows may differ by less than a batch.
+    """
+    before, after = (list_evaluations(record) for record in (original, scaled))
+    if not before or not after:
+        return []
+    one, many = (sum(sum(rows) for rows, _ in each) for each in (before, after))
+    name, said = name_check(size, "evaluated rows"), f"{one:.6g} → {many:.6g}"
+    if abs(many - one) <= CLOSE * one:
+        return [Check(name, "pass", said)]
+    if len(before) != len(after):
+        return [Check(name, "unknown", f"{said}, in {len(before)} → {len(after)} evaluations")]
+    slack = EXAMPLES / size
+    factor = next((f for f in (size, 1 / size) if abs(many / one - f) <= slack * f), None)
+    if factor is None and abs(many - one) < sum(max(rows) for rows, _ in after):
+        return [Check(name, "pass", f"{said}: the number of batches is rounded")]
+    # A single batch may be as large as one of training.
+    if factor is not None and any(len(rows) > 1 for rows, _ in after):
+        wrong = (
+            f"{said}, {describe_factor(factor, size)}: a number of batches or rows is not scaled"
+        )
+        return [Check(name, "fail", f"{wrong}: {before[0][1]}")]
+    return [Check(name, "unknown", said)]
+
+
 def count_evaluations(record: Record) -> tuple[int, int] | None:
     """Count the updates before which models are called more often than before other updates of the same statement.
 
@@ -327,18 +369,33 @@ def count_evaluations(record: Record) -> tuple[int, int] | None:
         how many there are, with calls at the end of the program, and how many additional calls these are; None where a
         statement makes one update only, so that the calls it needs are unknown.
     """
-    calls, before = 0, dict[int, list[int]]()
+    found = list_evaluations(record)
+    return None if found is None else (len(found), sum(len(rows) for rows, _ in found))
+
+
+def list_evaluations(record: Record) -> list[tuple[list[float], str]] | None:
+    """List the rows of the calls that models get between two updates besides those that updates need, and the first line.
+
+    Returns:
+        none where a statement makes one update only; see `count_evaluations`.
+    """
+    calls, before = list[Event](), dict[int, list[list[Event]]]()
     for event in record.events:
         kind = record.sites[event.site].kind
         if kind == "batch":
-            calls += 1
+            calls.append(event)
         elif kind == "update":
             before.setdefault(event.site, []).append(calls)
-            calls = 0
-    if any(len(counts) == 1 for counts in before.values()):
+            calls = []
+    if any(len(lists) == 1 for lists in before.values()):
         return None
-    extra = [count - min(counts) for counts in before.values() for count in counts] + [calls]
-    return sum(map(bool, extra)), sum(extra)
+    needed = {site: min(map(len, lists)) for site, lists in before.items()}
+    extra = [own[: len(own) - needed[site]] for site, lists in before.items() for own in lists]
+    return [
+        ([event.value for event in own], record.sites[own[0].site].line)
+        for own in (*extra, calls)
+        if own
+    ]
 
 
 def describe_factor(factor: float, size: int) -> str:

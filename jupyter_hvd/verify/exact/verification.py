@@ -44,7 +44,7 @@ from .compare import (
 )
 from .rank import LAUNCHED_VARIABLE, last_line, limit_variables, record_stem, report_file
 from .records import Record, read_record
-from .scaling import check_scaling, without_details
+from .scaling import SCALED_TO, check_scaling, without_details
 
 SIZES = (2, 3)
 SEED = 1
@@ -199,12 +199,20 @@ class ExactVerification:
         )
 
     @property
+    def uncompared(self) -> str:
+        """What of the scaled program could not be compared with the original, such as rates, as a sentence; "" for nothing."""
+        unknown = (check for check in self.checks if check.status == "unknown")
+        found = (check for check in unknown if check.check.startswith(SCALED_TO))
+        said = "; ".join(f"{check.check}: {check.detail}" for check in found)
+        return f" Not compared with the original: {said}." if said else ""
+
+    @property
     def verdict(self) -> str:
         """The outcome in one sentence."""
         sizes = " and ".join(map(str, self.sizes))
         if self.scaled and self.holds:
             same = "the scaled program gives the results of one process that trains on batches as large"
-            return f"On {sizes} ranks {same}, as far as they were observed."
+            return f"On {sizes} ranks {same}, as far as they were observed.{self.uncompared}"
         if self.scaled and self.fails:
             wrong = next(check for check in self.checks if check.status == "fail")
             fault, *_ = wrong.detail.splitlines()  # where ranks wait, a table follows
@@ -234,15 +242,15 @@ def pretend_ranks(size: int) -> Mapping[str, str]:
     return {VIRTUAL_SIZE_VARIABLE: str(size)}
 
 
-def rounding_limits(steps: int | None, ranks: int, sample: int) -> Mapping[str, str]:
-    """Return the environment variables that give an observed process other rounding.
+def rounding_options(ranks: int, sample: int) -> dict[str, int]:
+    """Return the options of `limit_variables` that give an observed process other rounding.
 
     Args:
         ranks: sample 0 sums gradients as this number of ranks does.
         sample: the number of earlier samples. Samples after the first change the last bits of gradients, each in another
             pattern.
     """
-    return limit_variables(steps, rounding=sample, pieces=1 if sample == 1 else ranks)
+    return {"rounding": sample, "pieces": 1 if sample == 1 else ranks}
 
 
 def name_check(size: int, what: str) -> str:
@@ -307,21 +315,29 @@ def verify_exact(
         runner = Runner(path, document, folder, beside, timeout, environment, listener)
         refused: list[str] = []
         seconds = timeout / max(sizes)
-        first_runner = runner if original is None else replace(runner, document=original)
+        first_runner = runner
+        if original is not None:
+            first_runner = replace(runner, document=original, path=opened or path)
         detailed = original is not None
+
+        by_updates = False
+
+        def limit_run(size: int, seconds: float = 0.0, **options: Any) -> Mapping[str, str]:
+            """Return the environment that ends a run: a scaled step takes as many examples as N steps of one process."""
+            most = max(1, steps // size) if steps is not None and detailed else steps
+            return limit_variables(most, seconds, by_updates=by_updates, **options)
 
         def run_reference(own: Runner, name: str, size: int) -> Record | None:
             """Run one process, report the outcome, and return its record; None where it left none."""
             nonlocal steps
-            run = own.run_in_one_process(
-                name, {**limit_variables(steps, seconds, details=detailed), **pretend_ranks(size)}
-            )
+            limit = limit_run(size, seconds, details=detailed, numbers=detailed)
+            run = own.run_in_one_process(name, {**limit, **pretend_ranks(size)})
             if run.first_record is None:
                 report_check(Check(name, "unknown", explain_missing_reference(run, timeout)))
                 return None
             refused.extend(run.first_record.refused)
             if run.first_record.stopped == "time":
-                steps = run.first_record.steps
+                steps = run.first_record.steps * (size if detailed else 1)
             seen = run.first_record.steps > 0 and not run.first_record.error
             report_check(
                 Check(
@@ -335,6 +351,7 @@ def verify_exact(
         one = run_reference(first_runner, REFERENCE, 1)
         if one is None:
             return ExactVerification(tuple(found), tuple(sizes), scaled=detailed)
+        by_updates = any(site.kind == "update" for site in one.sites)
         noise = Noise()
         firsts: list[Difference] = []
         for size in sizes:
@@ -349,7 +366,10 @@ def verify_exact(
                     )
                 compared, noise = without_details(scaled), Noise()
             job = runner.run_on_ranks(
-                name_check(size, "training"), size, limit_variables(steps), compared.steps
+                name_check(size, "training"),
+                size,
+                limit_run(size),
+                compared.steps,
             )
             refused += [name for record in job.records for name in record.refused]
             two = job.first_record
@@ -361,13 +381,13 @@ def verify_exact(
             noise = noise.forget_ranks()
             judged = [judge_comparison(comparison, noise, size) for comparison in comparisons]
             while noise.needs_samples and any(left for _, left in judged):
-                limit = {**rounding_limits(steps, size, noise.samples), **pretended}
+                limit = {**limit_run(size, **rounding_options(size, noise.samples)), **pretended}
                 with runner.rerun_single_process(
                     "one process, rounded otherwise", limit, compared
                 ) as record:
                     noise = noise.with_sample(compared, record, two, tolerance)
                 if noise.again is None and noise.has_rounding_differences:
-                    limit = {**limit_variables(steps), **pretended}
+                    limit = {**limit_run(size), **pretended}
                     with runner.rerun_single_process("one process again", limit, compared) as again:
                         noise = replace(noise, again=find_differences(compared, again, tolerance))
                 if noise.first_run_difference is not None:
