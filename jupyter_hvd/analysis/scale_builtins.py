@@ -10,7 +10,7 @@ import libcst as cst
 
 from .exponents import ZERO, Unknown, exponent_of
 from .flow import positional_arguments
-from .scale_findings import Agreement, Scale, number_of, pair_with_index, unknown_scale
+from .scale_findings import Agreement, Scale, Sink, number_of, pair_with_index, unknown_scale
 from .scale_recurrences import CONVERTING
 from .scale_walk import ScaleWalk
 from .syntax import find_increment
@@ -30,7 +30,9 @@ def _scale_range(walk: ScaleWalk, call: cst.Call) -> Scale:
         added = find_increment(args[0], last)
         length = walk.scale(added).value if added is not None else value
     if len(args) > 2 and number_of(args[2]) not in (1, -1):
-        length = value - walk.scale(args[2]).value
+        stride = walk.scale(args[2]).value
+        length = value - stride
+        walk.found.cuts.append(Sink(args[2], stride, value, "advances by it"))
     return Scale(value, length, Scale(value))
 
 
@@ -140,7 +142,7 @@ def _scale_same(walk: ScaleWalk, call: cst.Call) -> Scale:
 
 
 def _scale_print(walk: ScaleWalk, call: cst.Call) -> Scale:
-    """Scale the arguments of `print`, which itself computes nothing."""
+    """Scale the arguments of `print` or `partial`, which themselves compute nothing."""
     for arg in call.args:
         walk.scale(arg.value)
     return unknown_scale(call)
@@ -160,11 +162,11 @@ BUILTINS: dict[str, Callable[[ScaleWalk, cst.Call], Scale]] = {
     "builtins.divmod": _scale_divmod,
     **dict.fromkeys(BOUNDS, _scale_bounds),
     **dict.fromkeys(CONVERTING, _scale_conversion),
-    "builtins.print": _scale_print,
+    **dict.fromkeys(("builtins.print", "functools.partial"), _scale_print),
     "builtins.next": _scale_next,
-    "builtins.iter": _scale_same,
-    "builtins.reversed": _scale_same,
-    "builtins.sorted": _scale_same,
+    **dict.fromkeys(
+        [f"builtins.{name}" for name in "iter reversed sorted set frozenset".split()], _scale_same
+    ),
     "builtins.pow": _scale_power,
 }
 #: What functions of libraries are that stand for Python's operators.

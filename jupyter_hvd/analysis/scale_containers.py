@@ -47,11 +47,12 @@ class Containers:
             return self._scale_entry(node, key)
         match node.slice:
             case [cst.SubscriptElement(slice=cst.Slice(lower=lower, upper=upper, step=stride)), *_]:
+                self._note_cuts((lower, upper, stride), container.length)
                 length = self._slice_length(lower, upper, container.length)
                 if stride is not None and length is not None and number_of(stride) not in (1, -1):
-                    self._walk.note_sink(_strip_sign(stride), length, "takes one of so many")
                     length = ZERO
-                return replace(container, length=length, items=())
+                element = self._walk.element(container)
+                return replace(container, length=length, element=element, items=())
             case [cst.SubscriptElement(slice=cst.Index(value=index))]:
                 if (bounds := self._slice_made(index)) is not None:
                     length = self._slice_length(*bounds, container.length)
@@ -63,16 +64,24 @@ class Containers:
                     return self._scale_entry(node, str(number))
                 chosen = self._walk.scale(index)
                 at = number if isinstance(number, int) else -1
-                found = container.item(at) if at >= 0 else self._walk.element(container)
-                if at < -LAST_BUT_ONE and container.length:
-                    back = _strip_sign(index)
-                    self._walk.note_sink(back, container.length, "takes it from the end")
+                is_fixed = at >= 0 and not self._is_shifted(node.value)
+                found = container.item(at) if is_fixed else self._walk.element(container)
+                if not container.items and not self._is_set(node):
+                    self._note_cuts((index,), container.length)
                 if chosen.length is not None:
                     return replace(container, length=chosen.length, items=())
                 if number is None:
                     self._note_access(node, index, chosen.value, container.length)
                 return found or Scale(container.value)
         return Scale(container.value)
+
+    def _is_shifted(self, container: cst.BaseExpression) -> bool:
+        """Whether entries are taken from a list, so that others move to their positions."""
+        return any(
+            self._walk.recurrences.is_same(call.func.value, container)
+            for call in self._index.calls
+            if method(call) in ("pop", "popleft") and isinstance(call.func, cst.Attribute)
+        )
 
     def _slice_made(
         self, index: cst.BaseExpression
@@ -133,10 +142,6 @@ class Containers:
     ) -> Exponent | None:
         """Return the exponent of a slice's length: of `x[i:i + n]`, `x[i * n:(i + 1) * n]`, `x[:n]`; None if unknown."""
         if upper is None:
-            match lower:
-                case cst.UnaryOperation(operator=cst.Minus(), expression=window) if whole:
-                    self._walk.note_sink(window, whole, "takes so many of the last")
-                    return whole
             return whole
         text = self._module.text
         if lower is None:
@@ -155,11 +160,26 @@ class Containers:
                     if text(size) in (text(c), text(d)):
                         return self._walk.scale(size).value
         bounds = [_strip_sign(bound) for bound in (lower, upper)]
-        if whole and all(isinstance(bound, cst.Integer) for bound in bounds):
-            for bound in bounds:
-                self._walk.note_sink(bound, whole, "cuts at so many")
-            return whole
-        return None
+        is_written = all(isinstance(bound, cst.Integer) for bound in bounds)
+        return whole if is_written else None
+
+    def _note_cuts(
+        self, bounds: Sequence[cst.BaseExpression | None], length: Exponent | None
+    ) -> None:
+        """Record the positions in a sequence at which an entry or a slice begins or ends. One step is one in any unit."""
+        for bound in bounds if length is not None else ():
+            inner = _strip_sign(bound) if bound is not None else None
+            if inner is None or number_of(inner) in (0, 1) or number_of(bound) == -LAST_BUT_ONE:
+                continue
+            is_entry = len(bounds) == 1
+            if not is_entry or self._is_written(inner):
+                value = self._walk.scale(inner).value
+                self._walk.found.cuts.append(Sink(inner, value, length, "cuts at so many"))
+
+    def _is_written(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a literal number, or a name of literal numbers."""
+        made = [value.node for value in self._values.of(node)]
+        return bool(made) and all(isinstance(each, cst.BaseNumber) for each in made)
 
     def _scale_entry(self, node: cst.Subscript, key: str) -> Scale:
         """Return how the entry `cfg["steps"]` of a dictionary scales: by what it is set to, and what is added to it."""
@@ -276,18 +296,31 @@ class Containers:
         starts: Sequence[cst.CSTNode] = (),
     ) -> Scale | None:
         """Return how a list in a dictionary scales to which elements are appended; under any key if `key` is None."""
-        for call in self._index.filled_in(container):
+        for call in self._index.filled_in(container) or self._filled_elsewhere(container):
             match call:
                 case cst.Call(func=cst.Attribute(value=cst.Subscript() as entry)) if (
                     method(call) == "append" and text_key(entry) in (key, None)
                 ) or key is None:
-                    if self._walk.recurrences.is_same(entry.value, container):
+                    if self._is_same_object(entry.value, container):
                         often = self._walk.frequencies.per_start(
                             call, starts or self._creating_statements(container)
                         )
                         element = self._walk.scale(call.args[0].value)
                         return Scale(element.value, often, element)
         return None
+
+    def _filled_elsewhere(self, dictionary: cst.BaseExpression) -> Iterator[cst.Call]:
+        """Yield the calls that add to lists in a dictionary under another name, as in the function that returns it."""
+        if any(value.node is not None for value in self._values.of(dictionary)):
+            for calls in self._index.filled_entries.values():
+                yield from calls
+
+    def _is_same_object(self, one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+        """Whether two expressions are the same variable, or may be the same object under two names."""
+        if self._walk.recurrences.is_same(one, other):
+            return True
+        made, others = ({v.node for v in self._values.of(each)} for each in (one, other))
+        return bool((made & others) - {None})
 
     def _creating_statements(self, container: cst.BaseExpression) -> list[cst.CSTNode]:
         """Return the statements that create a container."""

@@ -257,7 +257,27 @@ class ScaleAnalysis:
     ) -> Coercion:
         """Return a conversion, with whether the expression is an integer and must stay one."""
         is_whole = self._inference.whole.is_whole(node) or self._is_beside_whole(node)
+        is_whole = is_whole or (power == -1 and node in self._counting)
+        if power == 1 and self._rounds_steps(node):
+            assert isinstance(node, cst.BinaryOperation)
+            node = node.left
         return Coercion(node, power, kind, is_whole, reason, bound)
+
+    @cached_property
+    def _counting(self) -> frozenset[cst.CSTNode]:
+        """What libraries and lists take as a number of steps, which is a whole number."""
+        found = self._inference.found
+        resolve = self._solved.solution.resolve
+        return frozenset(
+            sink.node for sink in (*found.sinks, *found.cuts) if resolve(sink.expected) == -ONE
+        )
+
+    def _rounds_steps(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is `steps // n`, whose dividend is multiplied before it is rounded."""
+        match node:
+            case cst.BinaryOperation(left=left, operator=cst.FloorDivide(), right=right):
+                return self.exponent(left) == -1 and self.exponent(right) == 0
+        return False
 
     def _is_beside_whole(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is the `p` of `step % p`, `step == p` or `range(p)` with an integer number of steps."""
@@ -280,10 +300,7 @@ class ScaleAnalysis:
         for sink, power in self._solved.sinks:
             reason = f"line {self._line(sink.node)} {sink.reason}"
             kind: CoercionKind = "list" if sink.is_list else "sink"
-            coercion = self._make_coercion(sink.node, power, kind, reason)
-            # A library that takes a number of steps takes a whole number.
-            counts = self._solved.solution.resolve(sink.expected) == -ONE
-            yield replace(coercion, is_whole=coercion.is_whole or counts)
+            yield self._make_coercion(sink.node, power, kind, reason)
 
     def _coerce_operands(self) -> Iterator[Coercion]:
         """Yield the conversions of operands that must have the unit of the other operand."""

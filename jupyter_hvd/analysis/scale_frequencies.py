@@ -87,6 +87,10 @@ class Frequencies:
             case cst.If(test=test, body=body, orelse=orelse):
                 if child is body or child is orelse:
                     return -self._exponent_of_test(test, child is body, child)
+            case cst.MatchCase(body=body, pattern=cst.MatchValue() | cst.MatchOr()):
+                match = self._module.parent(around)
+                if child is body and isinstance(match, cst.Match):
+                    return -self._value_of(match.subject)
             case cst.IndentedBlock(body=body):
                 left = (test for test in _early_exit_tests(body, child))
                 return sum((-self._exponent_of_test(test, False, around) for test in left), ZERO)
@@ -144,8 +148,15 @@ class Frequencies:
                 bindings = self._values.definitions.of(counter)
             case cst.Attribute():
                 bindings = self._values.attribute_bindings(counter)
-        added = (each.value for each in bindings if isinstance(each, Binding) and each.adds)
-        rows = [value for value in added if number_of(value) is None]
+        added = [each for each in bindings if isinstance(each, Binding) and each.adds]
+        statements = [(self._module.parent(each.place), each.value) for each in added if each.place]
+        rows = [
+            value
+            for statement, value in statements
+            if isinstance(statement, cst.AugAssign)
+            and isinstance(statement.operator, cst.AddAssign)
+            and number_of(value) is None
+        ]
         return self._value_of(rows[0]) if rows else ZERO
 
     def _is_flag(self, tested: cst.BaseExpression) -> bool:
@@ -194,13 +205,21 @@ class Frequencies:
             return False
         guard = self._module.enclosing(modulo, (cst.If, cst.BaseSmallStatement))
         if isinstance(guard, cst.If):
-            return guard.body in self._nodes_around_training
+            return guard.body in self._nodes_around_training or self._skips_training(guard)
         return any(
             isinstance(around, cst.Call)
             and around in self._trained
             and self._values.calls.find_condition(around) is not None
             for around in self._module.ancestors(modulo)
         )
+
+    def _skips_training(self, guard: cst.If) -> bool:
+        """Whether a training step below runs only where a test fails: `if micro % n: continue`."""
+        block = self._module.parent(guard)
+        if not isinstance(block, cst.IndentedBlock):
+            return False
+        below = (each for each in block.body if each in self._nodes_around_training)
+        return any(guard.test in _early_exit_tests(block.body, each) for each in below)
 
     # Functions
 
@@ -310,7 +329,7 @@ class Frequencies:
 
 def _starts_over(counter: cst.BaseExpression, block: cst.CSTNode) -> bool:
     """Whether a block sets a counter back: `wait = 0`, `wait -= patience`."""
-    if not isinstance(counter, cst.Name | cst.Attribute):
+    if not isinstance(counter, cst.Name | cst.Attribute | cst.Subscript):
         return False
     for node in nodes_in(block):
         match node:
@@ -347,12 +366,22 @@ def _ends_by_comparison(loop: cst.While) -> bool:
         return True
     flags = {name.value for name in names_in(loop.test)}
     return any(
-        (isinstance(node, cst.If) and _has_comparison(node.test) and _may_leave(node.body, flags))
+        (isinstance(node, cst.AugAssign) and _counts_down(node, flags))
+        or (
+            isinstance(node, cst.If) and _has_comparison(node.test) and _may_leave(node.body, flags)
+        )
         or (
             isinstance(node, cst.Assign) and _sets_flag(node, flags) and _has_comparison(node.value)
         )
         for node in nodes_in(loop.body)
     )
+
+
+def _counts_down(statement: cst.AugAssign, names: Collection[str]) -> bool:
+    """Whether a statement subtracts from one of these names, `left -= 1`."""
+    target = statement.target
+    is_named = isinstance(target, cst.Name) and target.value in names
+    return is_named and isinstance(statement.operator, cst.SubtractAssign)
 
 
 def _ends_with_data(loop: cst.While) -> bool:

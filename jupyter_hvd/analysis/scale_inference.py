@@ -204,15 +204,23 @@ class ScaleInference:
                 return self.join([self.scale(one), self.scale(other)], node)
             case cst.NamedExpr(value=value) | cst.Await(expression=value):
                 return self.scale(value)
-            case cst.Tuple(elements=elements) | cst.List(elements=elements):
+            case (
+                cst.Tuple(elements=elements)
+                | cst.List(elements=elements)
+                | cst.Set(elements=elements)
+            ):
                 items = tuple(self.scale(e.value) for e in elements)
                 length = ZERO if items else exponent_of(Unknown(node, EMPTY))
                 return Scale(exponent_of(Unknown(node)), length, None, items)
             case cst.Dict():
                 return self._containers.scale_dictionary(node)
-            case cst.ListComp(elt=elt, for_in=loop) | cst.GeneratorExp(elt=elt, for_in=loop):
+            case cst.BaseSimpleComp(elt=elt, for_in=loop):
                 element = self.scale(elt)
                 return Scale(element.value, self._length_of(loop.iter), element)
+            case cst.DictComp(key=key, value=value, for_in=loop):
+                element = self.scale(key)
+                length = self._length_of(loop.iter)
+                return Scale(element.value, length, element, values=(self.scale(value),))
             case cst.Subscript():
                 return self._containers.scale_subscript(node)
         return unknown_scale(node)
@@ -358,6 +366,7 @@ class ScaleInference:
             return Scale(value)
         source = self._select_part(self.scale(binding.value), binding.path)
         if source is None:
+            self.found.opaque.append(Opaque(place, next(iter(value.terms)), ()))
             return Scale(value)
         written = bound_expression(binding)
         if isinstance(written, cst.List) or (

@@ -123,8 +123,6 @@ class Operators:
     ) -> Exponent:
         """Return the exponent of the result of two operands that must have the same exponent; record the requirement."""
         exponents = self._walk.scale(left).value, self._walk.scale(right).value
-        if self._is_in_slice(place):
-            return exponents[0]
         for one, other in (exponents, exponents[::-1]):
             node, beside = (left, right) if one is exponents[0] else (right, left)
             if number_of(node) is not None and not self._is_scaled(node):
@@ -136,7 +134,8 @@ class Operators:
         whole = (
             kind == "sum" and self._walk.whole.is_whole(left) and self._walk.whole.is_whole(right)
         )
-        agreement = Agreement(kind, place, left, right, exponents, result, whole)
+        cuts = self._is_in_slice(place)
+        agreement = Agreement(kind, place, left, right, exponents, result, whole, cuts)
         self._walk.found.agreements.append(agreement)
         return result
 
@@ -159,6 +158,8 @@ class Operators:
                     self.agree("comparison", node, left, element.value)
             elif (held := self._walk.element(self._walk.scale(right))) is not None:
                 self._containers.note_lookup(left, held)
+            else:
+                self._walk.scale_opaque_operator(node, left)
         elif not isinstance(target.operator, cst.Is | cst.IsNot) and not (
             is_string_literal(left) or is_string_literal(right)
         ):

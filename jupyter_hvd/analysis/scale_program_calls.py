@@ -14,11 +14,11 @@ from .library import Kind
 from .scale_builtins import BUILTINS, OPERATORS
 from .scale_calls import apply_signature
 from .scale_containers import Containers
-from .scale_findings import Opaque, Scale, unknown_scale
+from .scale_findings import Opaque, Scale, number_of, unknown_scale
 from .scale_state import StateUpdates
 from .scale_walk import ScaleWalk
 from .syntax import Function, list_parameters, method
-from .tree import children_of
+from .tree import children_of, nodes_in
 
 #: The reason of an equation that only hands an argument on.
 PASSES = "passes it"
@@ -128,10 +128,30 @@ class ProgramCalls:
         if isinstance(call.func, cst.Attribute):
             args.append(self._walk.scale(call.func.value))
         unknown = Unknown(call)
-        self._walk.found.opaque.append(Opaque(call, unknown, tuple(a.value for a in args)))
+        opaque = Opaque(
+            call,
+            unknown,
+            tuple(a.value for a in args),
+            tuple(a.length for a in args if a.length is not None),
+            tuple(self._walk.scale(n).value for a in call.args for n in self._whole_numbers(a)),
+        )
+        self._walk.found.opaque.append(opaque)
         rows = (a for a in args if a.element is None or a.element.length is None)
         length = next((a.length for a in rows if a.length is not None), None)
         return Scale(exponent_of(unknown), length)
+
+    def _whole_numbers(self, argument_: cst.Arg) -> Iterator[cst.BaseExpression]:
+        """Yield the whole numbers above 1, written or named, in an argument."""
+        for node in nodes_in(argument_.value):
+            if isinstance(node, cst.Integer | cst.Name | cst.Attribute):
+                numbers = [number_of(each) for each in self._literals(node)]
+                if numbers and all(isinstance(n, int) and n > 1 for n in numbers):
+                    yield node
+
+    def _literals(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """Return the literals that an expression may be; [] if it may be anything else."""
+        made = [value.node for value in self._values.of(node)]
+        return [n for n in made if isinstance(n, cst.BaseNumber)] if None not in made else []
 
     def scale_opaque_operator(
         self, node: cst.BaseExpression, *operands: cst.BaseExpression

@@ -105,7 +105,11 @@ class Reports:
         ):
             return False
         is_whole = self._is_count(agreement.left) or self._is_count(agreement.right)
-        return is_whole and bool(self._resolve(self._inference.frequencies.of(agreement.place)))
+        around = self._module.enclosing(
+            agreement.place, (cst.BaseSmallStatement, cst.BaseStatement)
+        )
+        place = around.body if isinstance(around, cst.While) else agreement.place
+        return is_whole and bool(self._resolve(self._inference.frequencies.of(place)))
 
     def _is_count(self, number: cst.BaseExpression) -> bool:
         """Whether a number is an integer above 1, literal or named, or an integer option."""
@@ -144,9 +148,10 @@ class Reports:
         text = self._module.text
         for repeated, _ in self._solved.repeated:
             if repeated.weight == "open":
+                often = "once a step" if repeated.events is None else "at some steps"
                 yield Unscaled(
                     repeated.node,
-                    f"`{text(repeated.node)}` is applied once a step, of which N ranks take an N-th, and is left as it is",
+                    f"`{text(repeated.node)}` is applied {often}, of which N ranks take an N-th, and is left as it is",
                     f"raise it to the power of the number of ranks, `{text(repeated.node)} ** size`, "
                     "where it is applied once a step, and adapt the other weight of an average",
                 )
@@ -181,6 +186,20 @@ class Reports:
                     f"`{text(call)}` is given a number of steps, of which N ranks take an N-th; "
                     "nothing tells what it computes from them",
                     "give it the step of one process: multiply by the number of ranks",
+                )
+        for call in self._solved.listed:
+            if not isinstance(self._module.parent(call), cst.Expr) and not self._is_kept(call):
+                yield Unscaled(
+                    call,
+                    f"`{text(call)}` is given a sequence with an element for each step, and numbers that stay as they are",
+                    "if a number counts steps, divide it by the number of ranks",
+                )
+        for match in (n for n in self._module.nodes() if isinstance(n, cst.Match)):
+            if self._resolve(self._inference.scale(match.subject).value) == -1:
+                yield Unscaled(
+                    match.subject,
+                    f"`match {text(match.subject)}` compares a number of steps with numbers that stay as they are",
+                    "compare it in an `if` statement, whose numbers are converted",
                 )
         cycles = {frozenset(c.numbers): c for c in reversed(self._solved.carried)}
         for carried in cycles.values():

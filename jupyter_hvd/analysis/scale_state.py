@@ -133,10 +133,12 @@ class StateUpdates:
             self._walk.found.facts.append(Equation(value, increment + frequency, place, reason))
             if is_constant(operand) and not isinstance(number_of(operand), int):
                 self._walk.found.ramps.append(Equation(value, ZERO, place, reason))
-        elif operator in "*/" and not self._is_event(place, operand):
+        elif operator in "*/":
             value = self._walk.scale(operand).value
-            calls = self._call_frequencies(place)
-            self._walk.found.repeated.append(Repeated(operand, frequency, value, calls=calls))
+            calls, events = self._call_frequencies(place), self._find_events(place, operand)
+            self._walk.found.repeated.append(
+                Repeated(operand, frequency, value, calls=calls, events=events)
+            )
         self._note_weights(recurrence.weights, frequency, self._call_frequencies(place))
 
     def _added_exponent(self, place: cst.CSTNode, operand: cst.BaseExpression) -> Exponent:
@@ -223,14 +225,25 @@ class StateUpdates:
             and self._module.text(power.left) in self._decays
         )
 
-    def _is_event(self, place: cst.CSTNode, factor: cst.BaseExpression) -> bool:
-        """Whether a number is halved or doubled on an event, as a loss scale is, rather than step by step."""
+    def _find_events(
+        self, place: cst.CSTNode, factor: cst.BaseExpression
+    ) -> tuple[Exponent, ...] | None:
+        """Return what is compared where a number is halved or doubled under a condition, as a loss scale is; else None."""
         number = number_of(factor)
         guard = self._module.enclosing(
             place, (cst.If, cst.For, cst.While, cst.FunctionDef, cst.Lambda)
         )
         is_large = number is not None and not LEAST_FACTOR < abs(number) < 1 / LEAST_FACTOR
-        return is_large and isinstance(guard, cst.If)
+        if not is_large or not isinstance(guard, cst.If):
+            return None
+        tests = [guard.test]
+        while any(isinstance(test, cst.BooleanOperation) for test in tests):
+            parts = [
+                (t.left, t.right) if isinstance(t, cst.BooleanOperation) else (t,) for t in tests
+            ]
+            tests = [side for each in parts for side in each]
+        compared = [test.left for test in tests if isinstance(test, cst.Comparison)]
+        return tuple(self._walk.scale(side).value for side in compared)
 
     def _is_step(self, place: cst.CSTNode) -> bool:
         """Whether an assignment is a training step by hand."""

@@ -47,6 +47,7 @@ _OF_NUMBERS: dict[str, str] = {
     "full": "shape: n, fill_value: r -> [n] r",
     **dict.fromkeys("repeat tile".split(), "x: r, repeats: n -> [l+n] r"),
     **dict.fromkeys("concatenate concat hstack".split(), "x: r -> [l+m] r"),
+    **dict.fromkeys("percentile quantile".split(), "x: r, q: _ -> r"),
     **dict.fromkeys("argmin argmax".split(), "x: r -> l"),
     "bincount": "x: _, weights: _, minlength: _ -> [0] l",
     "append": "x: r, values: r -> [l] r",
@@ -83,6 +84,12 @@ _OF_DATASETS: dict[str, str] = {
         "cache filter interleave map prefetch shard shuffle skip apply with_options as_numpy_iterator".split(),
         "-> [l]",
     ),
+}
+#: Functions of `tf.data`.
+_MAKING_DATASETS = {
+    "from_tensor_slices": "-> [0]",
+    "range": "stop: n -> [n] n",
+    "cardinality": "dataset: _ -> l",
 }
 #: Of these, those that count rows of the data, where no method has made batches of them yet.
 _COUNTING_ROWS = {"take": "count: 0 -> [0]", "skip": "count: 0 -> [l]"}
@@ -170,7 +177,7 @@ class TensorFlowScale:
         if name.startswith("tensorflow.train.Checkpoint"):
             return _ANY
         if name.startswith("tensorflow.data."):
-            return {"from_tensor_slices": "-> [0]", "range": "stop: n -> [n] n"}.get(last, "-> [u]")
+            return _MAKING_DATASETS.get(last, "-> [u]")
         if re.search(r"_dataset_from_\w+$", last):
             size = argument(call, "batch_size")
             return "batch_size: b -> [-b][b] 0" if size is not None else "-> [-1][1] 0"
@@ -193,6 +200,8 @@ class TensorFlowScale:
             return _FIT if name == "fit" else _FIT_GENERATOR
         if not isinstance(call.func, cst.Attribute):
             return self._signature_of_object(values, call)
+        if name in _READING and not call.args:
+            return "-> [l] v"
         if values.may_be(call.func.value, Role.DATASET):
             if name == "repeat" and not call.args:
                 return _FOREVER
@@ -203,8 +212,6 @@ class TensorFlowScale:
             return _ANY
         if name == "add_weight":  # what is assigned to it later tells how it scales
             return _ANY
-        if name in _READING and not call.args:
-            return "-> [l] v"
         return self._signature_of_object(values, call)
 
     @cached_property
