@@ -10,6 +10,7 @@ import libcst as cst
 
 from .exponents import ZERO, Unknown, exponent_of
 from .flow import positional_arguments
+from .library import Kind
 from .scale_findings import Agreement, Scale, Sink, number_of, pair_with_index, unknown_scale
 from .scale_recurrences import CONVERTING
 from .scale_walk import ScaleWalk
@@ -132,8 +133,15 @@ def _scale_conversion(walk: ScaleWalk, call: cst.Call) -> Scale:
 
 
 def _scale_next(walk: ScaleWalk, call: cst.Call) -> Scale:
-    """Scale `next` as an element of its argument."""
-    return walk.element(_scale_first_argument(walk, call)) or unknown_scale(call)
+    """Scale `next` as an element of its argument, of which as many are taken as this runs: of `count()` their number."""
+    given = _scale_first_argument(walk, call)
+    often = walk.frequencies.of(call)
+    for made in walk.values.of(call.args[0].value) if call.args else ():
+        if isinstance(made.node, cst.Call) and walk.qualified(made.node) == "itertools.count":
+            return Scale(often)
+        if made.kind is Kind.GENERATOR:
+            walk.note_draws(made.node, often)
+    return walk.element(given) or unknown_scale(call)
 
 
 def _scale_same(walk: ScaleWalk, call: cst.Call) -> Scale:

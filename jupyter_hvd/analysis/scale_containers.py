@@ -171,10 +171,13 @@ class Containers:
             inner = _strip_sign(bound) if bound is not None else None
             if inner is None or number_of(inner) in (0, 1) or number_of(bound) == -LAST_BUT_ONE:
                 continue
-            is_entry = len(bounds) == 1
-            if not is_entry or self._is_written(inner):
-                value = self._walk.scale(inner).value
+            value = self._walk.scale(inner).value
+            if len(bounds) > 1 or self._is_written(inner):
                 self._walk.found.cuts.append(Sink(inner, value, length, "cuts at so many"))
+            elif inner is not bound:
+                entry = self._module.enclosing(bound, cst.Subscript) or bound
+                opaque = Opaque(entry, Unknown(entry), (), (length,), (value,))
+                self._walk.found.opaque.append(opaque)
 
     def _is_written(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a literal number, or a name of literal numbers."""

@@ -80,7 +80,9 @@ class Frequencies:
         match around:
             case cst.For(iter=iterable, body=body) if child is body:
                 return self._length_of(iterable)
-            case cst.While(body=body) if child is body:
+            case cst.While(test=test, body=body) if child is body:
+                if (advanced := self._exponent_of_test(test, True, body)) != ZERO:
+                    return -advanced
                 if around not in self._loops:
                     self._loops[around] = self._new_frequency(around, "iterations")
                 return self._loops[around]
@@ -130,6 +132,8 @@ class Frequencies:
                     exceeds = isinstance(operator, _EXCEEDS[counter is left, holds])
                     if exceeds and _starts_over(counter, guarded):
                         return self._value_of(period) - self._increment(counter)
+                    if exceeds and _advances(period, guarded):
+                        return self._value_of(counter)
                 among = (cst.Equal, cst.In) if holds else (cst.NotEqual, cst.NotIn)
                 equal = isinstance(operator, among)
                 if not equal:
@@ -340,6 +344,23 @@ def _starts_over(counter: cst.BaseExpression, block: cst.CSTNode) -> bool:
                 if target.deep_equals(counter):
                     return True
     return False
+
+
+def _advances(bound: cst.BaseExpression, block: cst.CSTNode) -> bool:
+    """Whether a block goes on to the next of several bounds, `if step >= marks[i]: i += 1`."""
+    indices = {
+        name.value
+        for entry in nodes_in(bound)
+        if isinstance(entry, cst.Subscript)
+        for part in entry.slice
+        for name in names_in(part)
+    }
+    return any(
+        isinstance(node, cst.AugAssign)
+        and isinstance(node.target, cst.Name)
+        and node.target.value in indices
+        for node in nodes_in(block)
+    )
 
 
 def _early_exit_tests(

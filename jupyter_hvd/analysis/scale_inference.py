@@ -391,7 +391,8 @@ class ScaleInference:
             length = self.scale(node.value).length
             rows = Scale(length) if length is not None else self.scale_unknown_source(node)
             return Scale(ZERO, items=(rows,))
-        return self.scale_unknown_source(node)
+        found = self.scale_unknown_source(node)
+        return found if found.length else replace(found, length=self.scale(node.value).length)
 
     def scale_unknown_source(self, node: cst.BaseExpression) -> Scale:
         """Return how a number from outside the program scales; for an expression without any known source, an unknown."""
@@ -434,6 +435,10 @@ class ScaleInference:
                 identity = self.values.definitions.identity(owner)
                 return (identity, node.attr.value) if identity is not None else None
         return None
+
+    def note_draws(self, generator: cst.CSTNode, often: Exponent) -> None:
+        """Record that a generator yields as often as `next` is called with it."""
+        self._calls.note_draws(generator, often)
 
     def qualified(self, call: cst.Call) -> str:
         """Return the canonical name of the called function, or ''."""

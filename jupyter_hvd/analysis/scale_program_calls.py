@@ -94,11 +94,12 @@ class ProgramCalls:
     def _scale_function(self, function: Function, call: cst.Call) -> Scale:
         """Return how the result of a user-defined function scales, by its `return` or `yield` statements."""
         if function in self._index.generators:
-            length, element = ZERO, None
+            length, elements = ZERO, []
             for statement in self._iterate_yields(function):
                 length = self._walk.frequencies.of(statement, inside=function)
                 if isinstance(statement.value, cst.BaseExpression):
-                    element = self._walk.scale(statement.value)
+                    elements.append(self._walk.scale(statement.value))
+            element = self._walk.join(elements, function) if elements else None
             return Scale(ZERO, length, element)
         returned = self._index.returns[function]
         if not returned:
@@ -109,6 +110,12 @@ class ProgramCalls:
             found = self._walk.join([self._walk.scale(value) for value in returned], function)
             self._returned[function] = found
         return found
+
+    def note_draws(self, generator: cst.CSTNode, often: Exponent) -> None:
+        """Record that a generator yields as often as `next` is called with it."""
+        for statement in self._iterate_yields(generator):
+            yields = self._walk.frequencies.of(statement, inside=generator)
+            self._walk.found.flows.append(Equation(yields, often, statement, "is drawn from"))
 
     def _iterate_yields(self, function: cst.CSTNode) -> Iterator[cst.Yield]:
         """Yield the `yield` expressions of a function, without those of functions in it."""

@@ -109,7 +109,9 @@ class Reports:
             agreement.place, (cst.BaseSmallStatement, cst.BaseStatement)
         )
         place = around.body if isinstance(around, cst.While) else agreement.place
-        return is_whole and bool(self._resolve(self._inference.frequencies.of(place)))
+        lengths = (self._inference.scale(side).length for side in (agreement.left, agreement.right))
+        often = [self._inference.frequencies.of(place), *(each for each in lengths if each)]
+        return is_whole and any(self._resolve(each) == -1 for each in often)
 
     def _is_count(self, number: cst.BaseExpression) -> bool:
         """Whether a number is an integer above 1, literal or named, or an integer option."""
@@ -191,7 +193,7 @@ class Reports:
             if not isinstance(self._module.parent(call), cst.Expr) and not self._is_kept(call):
                 yield Unscaled(
                     call,
-                    f"`{text(call)}` is given a sequence with an element for each step, and numbers that stay as they are",
+                    f"`{text(call)}` is for a sequence with an element for each step, and has numbers that stay as they are",
                     "if a number counts steps, divide it by the number of ranks",
                 )
         for match in (n for n in self._module.nodes() if isinstance(n, cst.Match)):
