@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from .syntax import text_key
 from .tree import ReadOnlyVisitor
 
 #: A step of a path into a value: an index of a tuple, or ELEMENT for any element of an iterable.
@@ -48,6 +49,26 @@ def follow_path(value: cst.BaseExpression, path: Path) -> tuple[cst.BaseExpressi
             break
         value, path = elements[path[0]].value, path[1:]
     return value, path
+
+
+def find_entry_container(entry: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the `d` of `d[key]` or `d.setdefault(key, [])`; None for another expression."""
+    match entry:
+        case cst.Subscript(value=container):
+            return container
+        case cst.Call(func=cst.Attribute(value=container, attr=cst.Name(value="setdefault"))):
+            return container
+    return None
+
+
+def find_entry_key(entry: cst.BaseExpression) -> str | None:
+    """Return the string by which an entry is read, set, or set if it is missing; None for another key."""
+    match entry:
+        case cst.Subscript():
+            return text_key(entry)
+        case cst.Call(args=[cst.Arg(value=cst.SimpleString() as key), *_]):
+            return str(key.evaluated_value)
+    return None
 
 
 def _container_key(container: cst.BaseExpression) -> str:
@@ -201,8 +222,8 @@ class Index(ReadOnlyVisitor):
                     self.filled[filled.value].append(node)
                 elif isinstance(filled, cst.Attribute):
                     self.filled_attributes[filled.attr.value].append(node)
-                elif isinstance(filled, cst.Subscript):
-                    self.filled_entries[_container_key(filled.value)].append(node)
+                elif (container := find_entry_container(filled)) is not None:
+                    self.filled_entries[_container_key(container)].append(node)
 
     def visit_Dict(self, node: cst.Dict) -> None:
         self.dictionaries.append(node)

@@ -45,11 +45,15 @@ def _scale_enumerate(walk: ScaleWalk, call: cst.Call) -> Scale:
 
 
 def _scale_zip(walk: ScaleWalk, call: cst.Call) -> Scale:
-    """Scale `zip`: the lengths of its arguments must agree."""
-    scales = [walk.scale(arg) for arg in positional_arguments(call)]
+    """Scale `zip`: the lengths of its arguments, or of those in a tuple, must agree."""
+    args = positional_arguments(call)
+    match args:
+        case [cst.Tuple(elements=elements)]:
+            args = [element.value for element in elements]
+    scales = [walk.scale(arg) for arg in args]
     sized = [
         (arg, scale.length)
-        for arg, scale in zip(positional_arguments(call), scales, strict=True)
+        for arg, scale in zip(args, scales, strict=True)
         if scale.length is not None
     ]
     for (one, length), (other, its) in pairwise(sized):
@@ -182,4 +186,5 @@ OPERATORS: dict[str, Callable[[ScaleWalk, cst.Call], Scale]] = {
     "comparison": _scale_comparison,
     "modulus": _scale_modulus,
     "power": _scale_power,
+    "zip": _scale_zip,
 }

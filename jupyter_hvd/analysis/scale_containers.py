@@ -8,7 +8,7 @@ from dataclasses import replace
 import libcst as cst
 
 from .exponents import ZERO, Exponent, Unknown, exponent_of
-from .index import Binding, bound_expression
+from .index import Binding, bound_expression, find_entry_container, find_entry_key
 from .records import is_string
 from .scale_findings import Agreement, Opaque, Recurrence, Scale, Sink, number_of, unknown_scale
 from .scale_state import StateUpdates
@@ -26,6 +26,7 @@ class Containers:
         self._walk, self._state = walk, state
         self._values, self._module, self._index = walk.values, walk.values.module, walk.values.index
         self._entered: dict[tuple[object, str], Scale] = {}
+        self._cut: list[tuple[cst.BaseExpression, list[cst.BaseExpression | None]]] = []
 
     def scale_dictionary(self, node: cst.Dict) -> Scale:
         """Return how a dictionary with numbers as keys scales, `{0: 0.1, 1000: 0.01}`. Entries of one with string keys scale by
@@ -47,7 +48,7 @@ class Containers:
             return self._scale_entry(node, key)
         match node.slice:
             case [cst.SubscriptElement(slice=cst.Slice(lower=lower, upper=upper, step=stride)), *_]:
-                self._note_cuts((lower, upper, stride), container.length)
+                self._cut.append((node.value, [lower, upper, stride]))
                 length = self._slice_length(lower, upper, container.length)
                 if stride is not None and length is not None and number_of(stride) not in (1, -1):
                     length = ZERO
@@ -67,7 +68,7 @@ class Containers:
                 is_fixed = at >= 0 and not self._is_shifted(node.value)
                 found = container.item(at) if is_fixed else self._walk.element(container)
                 if not container.items and not self._is_set(node):
-                    self._note_cuts((index,), container.length)
+                    self._cut.append((node.value, [index]))
                 if chosen.length is not None:
                     return replace(container, length=chosen.length, items=())
                 if number is None:
@@ -163,21 +164,24 @@ class Containers:
         is_written = all(isinstance(bound, cst.Integer) for bound in bounds)
         return whole if is_written else None
 
-    def _note_cuts(
-        self, bounds: Sequence[cst.BaseExpression | None], length: Exponent | None
-    ) -> None:
-        """Record the positions in a sequence at which an entry or a slice begins or ends. One step is one in any unit."""
-        for bound in bounds if length is not None else ():
-            inner = _strip_sign(bound) if bound is not None else None
-            if inner is None or number_of(inner) in (0, 1) or number_of(bound) == -LAST_BUT_ONE:
-                continue
-            value = self._walk.scale(inner).value
-            if len(bounds) > 1 or self._is_written(inner):
-                self._walk.found.cuts.append(Sink(inner, value, length, "cuts at so many"))
-            elif inner is not bound:
-                entry = self._module.enclosing(bound, cst.Subscript) or bound
-                opaque = Opaque(entry, Unknown(entry), (), (length,), (value,))
-                self._walk.found.opaque.append(opaque)
+    def note_cuts(self) -> None:
+        """Record the positions in sequences at which an entry or a slice begins or ends. One step is one in any unit."""
+        for sequence, bounds in self._cut:
+            scale = self._walk.scale(sequence)
+            if isinstance(sequence, cst.Name):  # perhaps cut where it is set itself
+                scale = self._walk.join_definitions(self._walk.reaching(sequence), sequence)
+            for bound in bounds if scale.length is not None else ():
+                inner = _strip_sign(bound) if bound is not None else None
+                if inner is None or number_of(inner) in (0, 1) or number_of(bound) == -LAST_BUT_ONE:
+                    continue
+                value = self._walk.scale(inner).value
+                if len(bounds) > 1 or self._is_written(inner):
+                    cut = Sink(inner, value, scale.length, "cuts at so many")
+                    self._walk.found.cuts.append(cut)
+                elif inner is not bound:
+                    entry = self._module.enclosing(inner, cst.Subscript) or inner
+                    opaque = Opaque(entry, Unknown(entry), (), (scale.length,), (value,))
+                    self._walk.found.opaque.append(opaque)
 
     def _is_written(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a literal number, or a name of literal numbers."""
@@ -292,6 +296,21 @@ class Containers:
                 return Scale(scale.value, often, self._walk.scale(call.args[0].value))
         return scale
 
+    def scale_filled_mapping(self, place: cst.CSTNode, scale: Scale) -> Scale:
+        """Return how a dictionary scales in which entries are set under computed numbers, `log[step] = loss`."""
+        stored = self._index.stored_in(place) if isinstance(place, cst.Name | cst.Attribute) else ()
+        for target, value, part in stored:
+            is_set = isinstance(self._module.parent(target), cst.AssignTarget) and not part
+            match target.slice:
+                case [cst.SubscriptElement(slice=cst.Index(value=key))] if (
+                    is_set
+                    and text_key(target) is None
+                    and self._walk.recurrences.is_same(target.value, place)
+                ):
+                    keys = self._walk.scale(key)
+                    return Scale(scale.value, keys.value, None, (keys,), (self._walk.scale(value),))
+        return scale
+
     def _scale_filled_entry(
         self,
         container: cst.BaseExpression,
@@ -300,16 +319,18 @@ class Containers:
     ) -> Scale | None:
         """Return how a list in a dictionary scales to which elements are appended; under any key if `key` is None."""
         for call in self._index.filled_in(container) or self._filled_elsewhere(container):
-            match call:
-                case cst.Call(func=cst.Attribute(value=cst.Subscript() as entry)) if (
-                    method(call) == "append" and text_key(entry) in (key, None)
-                ) or key is None:
-                    if self._is_same_object(entry.value, container):
-                        often = self._walk.frequencies.per_start(
-                            call, starts or self._creating_statements(container)
-                        )
-                        element = self._walk.scale(call.args[0].value)
-                        return Scale(element.value, often, element)
+            assert isinstance(call.func, cst.Attribute)
+            entry = call.func.value
+            filled = find_entry_container(entry)
+            fits = key is None or (
+                method(call) == "append" and find_entry_key(entry) in (key, None)
+            )
+            if fits and filled is not None and self._is_same_object(filled, container):
+                often = self._walk.frequencies.per_start(
+                    call, starts or self._creating_statements(container)
+                )
+                element = self._walk.scale(call.args[0].value)
+                return Scale(element.value, often, element)
         return None
 
     def _filled_elsewhere(self, dictionary: cst.BaseExpression) -> Iterator[cst.Call]:

@@ -37,6 +37,7 @@ CoercionKind = Literal[
     "counterpart",
     "restored",
     "remainder",
+    "last",
     "repeated",
     "rest",
     "lookup",
@@ -49,7 +50,7 @@ CoercionKind = Literal[
 @dataclass(frozen=True)
 class Coercion:
     """An expression to multiply by N ** power; of a factor that is `repeated`, to raise to the power N ** power; of the `rest`
-    of such a factor, the difference to 1.
+    of such a factor, the difference to 1. The `last` number of `range(1, n)` is one more than the steps.
 
     Of a `list` each number is multiplied, of a dictionary its `keys`. What is `read` holds the value of one process on any
     number of ranks. A `counterpart` is multiplied instead of dividing the constant that it is divided by or compared with:
@@ -346,6 +347,8 @@ class ScaleAnalysis:
                     continue
                 modulus = self._find_modulus(constant)
                 kind = "constant" if modulus is None else "remainder"
+                if power == -1 and self._ends_after_one(constant.node):
+                    kind = "last"
                 text = self.module.text(modulus) if modulus is not None else ""
                 yield self._make_coercion(
                     constant.node, power, kind, self._nearest_reason(causes), text
@@ -431,6 +434,15 @@ class ScaleAnalysis:
             product, parent = parent, self.module.parent(parent)
         is_whole = product is not None and self._inference.whole.is_whole(product)
         return product if is_whole else None
+
+    def _ends_after_one(self, node: cst.BaseExpression) -> bool:
+        """Whether a number is the end of `range(1, n)`, which has `n - 1` steps."""
+        arg = self.module.parent(node)
+        match self.module.parent(arg) if isinstance(arg, cst.Arg) else None:
+            case cst.Call(args=[first, second, *_]) as call:
+                counts = self._library.is_range(self.values.qualified(call.func))
+                return counts and second is arg and number_of(first.value) == 1
+        return False
 
     def _find_modulus(self, constant: Constant) -> cst.BaseExpression | None:
         """Return the `p` of `step % p == r`, given a constant r; None for another constant."""

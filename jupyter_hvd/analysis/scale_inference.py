@@ -91,6 +91,7 @@ class ScaleInference:
         for step in self.frequencies.demands:
             found.loops.append((step, self.frequencies.loops_around(step)))
         self._visit_module()
+        self._containers.note_cuts()
         for length in self.library.lengths_of_epochs(self.values):
             self.note_sink(length, -ONE, "counts the steps of an epoch by it")
         found.sinks = [sink for sink in found.sinks if not self._state.corrects_moment(sink)]
@@ -152,7 +153,8 @@ class ScaleInference:
         same for all N.
         """
         is_unseen = bool(self.found.opaque) and self.found.opaque[-1].node is node
-        if is_constant(node) or is_unseen or self.is_external(node):
+        stays = edited == EditedExponents()
+        if stays or is_constant(node) or is_unseen or self.is_external(node):
             self.found.facts.append(Equation(scale.value, ZERO, node))
         if edited.value:
             self.found.sizes.append(Equation(scale.value, ZERO, node))
@@ -373,6 +375,8 @@ class ScaleInference:
             written and self._containers.find_limit(written) is not None
         ):
             source = self._containers.scale_filled_list(binding, place, source)
+        elif isinstance(written, cst.Dict) and not written.elements:
+            source = self._containers.scale_filled_mapping(place, source)
         self.note_flow(value, source.value, place)
         return replace(source, value=value)
 

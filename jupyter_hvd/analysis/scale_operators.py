@@ -17,6 +17,8 @@ from .scale_state import StateUpdates
 from .scale_walk import ScaleWalk
 from .syntax import is_string_literal
 
+#: The largest number that is added only so that a divisor is not 0.
+MAX_EPSILON = 1e-4
 #: Functions that sum a list.
 _SUMS = ("builtins.sum", "math.fsum", "numpy.sum")
 
@@ -126,6 +128,8 @@ class Operators:
         for one, other in (exponents, exponents[::-1]):
             node, beside = (left, right) if one is exponents[0] else (right, left)
             if number_of(node) is not None and not self._is_scaled(node):
+                return other
+            if kind == "sum" and abs(number_of(node) or 1) <= MAX_EPSILON:
                 return other
             if kind == "sum" and number_of(node) in (1, -1) and _is_ratio(beside):
                 reason = "adds it to another number"

@@ -63,11 +63,18 @@ class ProgramCalls:
             for value in self._values.of(direct.func)
             if value.kind is Kind.FUNCTION and isinstance(value.node, Function)
         ]
+        functions = functions or list(self._called_methods(direct))
         if functions:
             return self._walk.join([self._scale_function(f, call) for f in functions], call)
         if (owner := self._instantiated_class(call)) is not None:
             return self._scale_instance(owner, call)
         return self.scale_opaque_call(call)
+
+    def _called_methods(self, call: cst.Call) -> Iterator[Function]:
+        """Yield the `__call__` of the program's objects that a call calls."""
+        for value in self._values.of(call.func):
+            if value.kind is not Kind.CLASS and isinstance(value.node, cst.ClassDef):
+                yield from self._values.classes.methods(value.node, "__call__")
 
     def _instantiated_class(self, call: cst.Call) -> cst.ClassDef | None:
         """Return the class of the program that a call creates an instance of; None for other calls."""

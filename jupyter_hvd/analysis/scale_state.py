@@ -128,7 +128,7 @@ class StateUpdates:
             reason = ADDS
             self._walk.found.counted.append((place, self._call_frequencies(place)))
             self._walk.note_size(operand, frequency)
-            if self._is_advanced_bound(place):
+            if not counts and self._is_advanced_bound(place):
                 frequency = ZERO
             self._walk.found.facts.append(Equation(value, increment + frequency, place, reason))
             if is_constant(operand) and not isinstance(number_of(operand), int):
@@ -271,7 +271,7 @@ class StateUpdates:
         # Of `x.assign(x + c)` nothing is known of c's unit; of a factor or weights, that they are constants; of `(x + c) % n`,
         # that it counts.
         if recurrence is not None and (
-            operator != "=" or goes_round or recurrence.operator in "*~"
+            operator != "=" or goes_round or recurrence.operator in "*/~"
         ):
             self.note_recurrence(call, value, recurrence, ())
         else:

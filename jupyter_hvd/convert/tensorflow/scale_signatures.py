@@ -337,6 +337,7 @@ class TensorFlowScale:
         """Return the expressions that HVD801 and HVD802 edit, with the exponents by which the edits change them."""
         sizes = self._sizes
         return {
+            **dict.fromkeys(sizes.sizes_of_joined, EditedExponents()),
             **dict.fromkeys(sizes.numbers, EditedExponents(value=1)),
             **dict.fromkeys(sizes.counts, EditedExponents(value=-1)),
             **dict.fromkeys(sizes.joined, EditedExponents(length=-1, of_element=1)),
@@ -398,6 +399,8 @@ class TensorFlowScale:
 
     def operator_of(self, name: str) -> str:
         """Return the Python operator that a library function stands for; '' for other functions."""
+        if name == "tensorflow.data.Dataset.zip":
+            return "zip"
         return _OPERATORS.get(name.rpartition(".")[2], "") if _MODULES.fullmatch(name) else ""
 
     def is_range(self, name: str) -> bool:
