@@ -11,7 +11,7 @@ from .exponents import ZERO, Equation, Exponent, Unknown, exponent_of
 from .index import Binding
 from .scale_findings import number_of
 from .scale_signatures import EntryPoint, ScaleLibrary
-from .syntax import Function
+from .syntax import Function, argument
 from .tree import names_in, nodes_in
 from .values import ValueAnalysis
 
@@ -130,9 +130,10 @@ class Frequencies:
             case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator, right)]):
                 for counter, period in ((left, right), (right, left)):
                     exceeds = isinstance(operator, _EXCEEDS[counter is left, holds])
+                    exceeds = exceeds and not self._is_parameter(counter)
                     if exceeds and _starts_over(counter, guarded):
                         return self._value_of(period) - self._increment(counter)
-                    if exceeds and _advances(period, guarded):
+                    if exceeds and _advances(test, guarded):
                         return self._value_of(counter)
                 among = (cst.Equal, cst.In) if holds else (cst.NotEqual, cst.NotIn)
                 equal = isinstance(operator, among)
@@ -140,9 +141,29 @@ class Frequencies:
                     return ZERO
                 if isinstance(left, cst.BinaryOperation) and isinstance(left.operator, cst.Modulo):
                     return self._value_of(left.right)
+                if self._stays_full(left) or self._stays_full(right):
+                    return ZERO
                 if (self._is_whole(left) or self._is_whole(right)) and not self._is_flag(left):
                     return self._value_of(left)
         return ZERO
+
+    def _is_parameter(self, number: cst.BaseExpression) -> bool:
+        """Whether a name is a parameter, which starts over with each call."""
+        found = self._values.definitions.of(number) if isinstance(number, cst.Name) else ()
+        return any(isinstance(each, cst.Param) for each in found)
+
+    def _stays_full(self, number: cst.BaseExpression) -> bool:
+        """Whether a number is the length of a queue that holds so many of the last: `len(recent)`."""
+        match number:
+            case cst.Call(func=cst.Name("len"), args=[cst.Arg(value=queue)]):
+                made = (value.node for value in self._values.of(queue))
+                return any(
+                    isinstance(call, cst.Call)
+                    and self._values.qualified(call.func) == "collections.deque"
+                    and argument(call, "maxlen", 1) is not None
+                    for call in made
+                )
+        return False
 
     def _increment(self, counter: cst.BaseExpression) -> Exponent:
         """The exponent of what is added to a counter at a time."""
@@ -307,6 +328,8 @@ class Frequencies:
                 break
         for start in starts:
             home = self._module.function_of(start)
+            if isinstance(start, cst.Param) and home is not None and home is function:
+                return self.of(place, inside=home)
             if home is None or not self._is_sure_in(start, home.body):
                 continue
             if home is function:
@@ -346,21 +369,30 @@ def _starts_over(counter: cst.BaseExpression, block: cst.CSTNode) -> bool:
     return False
 
 
-def _advances(bound: cst.BaseExpression, block: cst.CSTNode) -> bool:
-    """Whether a block goes on to the next of several bounds, `if step >= marks[i]: i += 1`."""
-    indices = {
-        name.value
-        for entry in nodes_in(bound)
-        if isinstance(entry, cst.Subscript)
-        for part in entry.slice
-        for name in names_in(part)
-    }
-    return any(
-        isinstance(node, cst.AugAssign)
-        and isinstance(node.target, cst.Name)
-        and node.target.value in indices
-        for node in nodes_in(block)
-    )
+def _advances(test: cst.BaseExpression, block: cst.CSTNode) -> bool:
+    """Whether a block sets what is compared so that the test fails for some time: `if step >= marks[i]: i += 1`.
+
+    Also `if step >= bound: bound += 100`, and `if step - last >= 100: last = step`. Adding 1 to a number that is compared
+    itself counts up to a bound.
+    """
+    compared = [*nodes_in(test)]
+    indices = [
+        node
+        for each in compared
+        if isinstance(each, cst.SubscriptElement)
+        for node in nodes_in(each)
+    ]
+    for node in nodes_in(block):
+        match node:
+            case cst.AugAssign(target=target, operator=cst.AddAssign(), value=value):
+                among = indices if number_of(value) == 1 else compared
+            case cst.Assign(targets=[cst.AssignTarget(target=target)], value=cst.Name() as value):
+                among = compared if any(each.deep_equals(value) for each in compared) else []
+            case _:
+                continue
+        if isinstance(target, cst.Name | cst.Attribute) and any(map(target.deep_equals, among)):
+            return True
+    return False
 
 
 def _early_exit_tests(

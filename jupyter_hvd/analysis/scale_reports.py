@@ -193,7 +193,7 @@ class Reports:
             if not isinstance(self._module.parent(call), cst.Expr) and not self._is_kept(call):
                 yield Unscaled(
                     call,
-                    f"`{text(call)}` is for a sequence with an element for each step, and has numbers that stay as they are",
+                    f"`{text(call)}` combines a sequence that has an entry for each step with numbers that stay as they are",
                     "if a number counts steps, divide it by the number of ranks",
                 )
         for match in (n for n in self._module.nodes() if isinstance(n, cst.Match)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 
@@ -90,13 +90,32 @@ class StateUpdates:
         elif isinstance(place, cst.Attribute):
             bindings = self._values.attribute_bindings(place)
         return [
-            self._walk.statement(other.place)
-            for other in bindings
-            if isinstance(other, Binding)
-            and (itself or other is not binding)
-            and other.place is not None
-            and self._walk.recurrences.of(other, other.place) is None
+            *self._given_parameters(place),
+            *(
+                self._walk.statement(other.place)
+                for other in bindings
+                if isinstance(other, Binding)
+                and (itself or other is not binding)
+                and other.place is not None
+                and self._walk.recurrences.of(other, other.place) is None
+            ),
         ]
+
+    def _given_parameters(self, place: cst.CSTNode) -> Iterator[cst.Param]:
+        """Yield the parameter that a name is, unless its function returns it: each call starts it again."""
+        definitions = self._values.definitions.of(place) if isinstance(place, cst.Name) else ()
+        for each in definitions:
+            function = self._module.owner(each) if isinstance(each, cst.Param) else None
+            returned = self._index.returns[function] if function is not None else ()
+            results = [
+                result.value if isinstance(result, cst.Element) else result
+                for value in returned
+                for result in (value.elements if isinstance(value, cst.Tuple) else [value])
+            ]
+            if function is not None and not any(
+                self._walk.recurrences.is_same(result, place) for result in results
+            ):
+                yield each
 
     def note_recurrence(
         self,

@@ -51,6 +51,7 @@ _OF_NUMBERS: dict[str, str] = {
     **dict.fromkeys("argmin argmax".split(), "x: r -> l"),
     "bincount": "x: _, weights: _, minlength: _ -> [0] l",
     "append": "x: r, values: r -> [l] r",
+    "array_split": "x: r, sections: _ -> [0][l] r",
     "zeros": "shape: n -> [n]",
     "ones": "shape: n -> [n] 0",
     "permutation": "x: n -> [n] n",
