@@ -86,6 +86,15 @@ class Reports:
                 if is_number and not any(n in scaled for n in (arg.value, *numbers)):
                     yield call, arg
 
+    def _comparing_methods(self) -> Iterator[cst.FunctionDef]:
+        """Yield the methods without known calls that compare, or divide by, whole numbers that may count steps."""
+        uncalled = self._inference.frequencies.uncalled
+        for agreement in self._solved.undetermined:
+            terms = self._inference.frequencies.of(agreement.place).terms
+            if self._is_count(agreement.left) or self._is_count(agreement.right):
+                functions = (uncalled[unknown] for unknown in terms if unknown in uncalled)
+                yield from (f for f in functions if self._module.class_of(f) is not None)
+
     def _may_be_called(self, function: cst.FunctionDef) -> bool:
         """Whether a function without known calls is named elsewhere, so that something else may call it."""
         name = function.name.value
@@ -218,7 +227,7 @@ class Reports:
                 f"nothing tells whether `{text(call.func)}` counts steps by `{text(arg)}`, which stays as it is",
                 "if it counts steps, divide it by the number of ranks; raise a factor of each step to the power of it",
             )
-        for function in dict.fromkeys(self._solved.found.uncalled):
+        for function in dict.fromkeys([*self._solved.found.uncalled, *self._comparing_methods()]):
             if self._may_be_called(function):
                 yield Unscaled(
                     function,

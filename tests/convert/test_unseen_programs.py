@@ -683,7 +683,8 @@ def test_numbers_of_steps_that_are_reported(before: str, lines: str, after: str,
     source = in_loop(f"step += 1\n{lines}", f"step = 0\n{before}") + after
     found = converted(source)
     assert [message for message in findings(found) if message.startswith(told)]
-    assert "0.5 **" not in found.code and "0.9 **" not in found.code
+    assert "0.5 **" not in found.code
+    assert "0.9 **" not in found.code
 
 
 def test_a_number_that_is_halved_in_each_step_after_a_wait() -> None:
@@ -865,3 +866,96 @@ def test_steps_that_are_numbered_from_one() -> None:
     source = f"{HEAD}data = iter(tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(8))\n"
     source += f"for k in range(1, 121):\n    a, b = next(data)\n{STEP}"
     assert "for k in range(1, max(1, (121 - 1) // hvd.size()) + 1):" in converted(source).code
+
+
+PHASES = """def rate(n, warm=20, hold=50):
+    if n < warm:
+        return 0.1 * n / warm
+    n -= warm
+    if n < hold:
+        return 0.1
+    n -= hold
+    return 0.1 * 0.99 ** n
+step = 0"""
+
+
+def test_phases_that_a_function_subtracts_from_the_step_that_it_is_given() -> None:
+    code = converted(in_loop("step += 1\no.learning_rate = rate(step)", PHASES)).code
+    assert f"def rate(n, warm={HALF.format(20)}, hold={HALF.format(50)}):" in code
+    assert "return 0.1 * 0.99 ** (n * hvd.size())" in code
+
+
+@pytest.mark.parametrize(
+    ("before", "passed"),
+    [
+        (
+            "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--size', type=int)\n"
+            "options = parser.parse_args()",
+            "**vars(options)",
+        ),
+        ("import json\nsettings = json.load(open('settings.json'))", "**settings"),
+    ],
+    ids=["options", "file"],
+)
+def test_options_that_are_passed_by_two_stars(before: str, passed: str) -> None:
+    """They replace the defaults of parameters, so these are multiplied where they are read."""
+    body = f"for a, b in tf.data.Dataset.from_tensor_slices((x, y)).batch(size):\n{STEP}"
+    body = "".join(f"    {line}\n" for line in body.splitlines())
+    source = f"{HEAD}{before}\ndef main(size=8):\n{body}main({passed})\n"
+    code = converted(source).code
+    assert "def main(size=8):" in code
+    assert ".batch(size * hvd.size())" in code
+
+
+def test_settings_that_arguments_override() -> None:
+    source = f"""{HEAD}import sys
+conf = {{"size": 8, "steps": 100}}
+for each in sys.argv[1:]:
+    key, value = each.split("=")
+    conf[key] = int(value)
+data = iter(tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(conf["size"]))
+for k in range(conf["steps"]):
+    a, b = next(data)
+{STEP}"""
+    code = converted(source).code
+    assert 'conf = {"size": 8, "steps": 100}' in code
+    assert '.batch(conf["size"] * hvd.size())' in code
+    assert 'range(max(1, conf["steps"] // hvd.size()))' in code
+
+
+def test_a_queue_that_takes_what_another_one_drops() -> None:
+    lines = "if len(recent) == W:\n    old.append(recent[0])\nrecent.append(float(loss))"
+    before = "from collections import deque\nW = 30\nrecent, old = deque(maxlen=W), deque(maxlen=W)"
+    code = converted(in_loop(lines, before)).code
+    assert f"W = {HALF.format(30)}" in code
+    assert "recent, old = deque(maxlen=W), deque(maxlen=W)" in code
+
+
+@pytest.mark.parametrize(
+    ("lines", "before", "scaled"),
+    [
+        (
+            "if step - last >= 50:\n    last = step\n    rate *= 0.9",
+            "last, rate = 0, 0.1",
+            "if (step - last) * hvd.size() >= 50:",
+        ),
+        (
+            "if step - start > length:\n    start += length\n    length *= 3",
+            "start, length = 0, 30",
+            f"start, length = 0, {HALF.format(30)}",
+        ),
+    ],
+)
+def test_what_happens_once_in_so_many_steps(lines: str, before: str, scaled: str) -> None:
+    found = converted(in_loop(f"step += 1\n{lines}", f"step = 0\n{before}"))
+    assert scaled in found.code
+    assert "** hvd.size()" not in found.code
+
+
+def test_methods_that_others_call_and_that_compare_steps() -> None:
+    source = in_loop("run(hooks)", "from library import run\nHOOK\nhooks = [Hook.before]")
+    hook = (
+        "class Hook:\n    def before(self):\n        if self.loop.step < 50:\n            print(1)"
+    )
+    found = converted(source.replace("HOOK", hook))
+    assert [m for m in findings(found) if m.startswith("nothing tells how often `before` runs")]
