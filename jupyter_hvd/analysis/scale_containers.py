@@ -14,6 +14,7 @@ from .scale_findings import Agreement, Opaque, Recurrence, Scale, Sink, number_o
 from .scale_state import StateUpdates
 from .scale_walk import ScaleWalk
 from .syntax import argument, find_increment, is_string_literal, method, text_key
+from .tree import nodes_in
 
 #: The entry of a list that is one step before the last: one step is one in any unit.
 LAST_BUT_ONE = 2
@@ -168,8 +169,9 @@ class Containers:
         """Record the positions in sequences at which an entry or a slice begins or ends. One step is one in any unit."""
         for sequence, bounds in self._cut:
             scale = self._walk.scale(sequence)
-            if isinstance(sequence, cst.Name):  # perhaps cut where it is set itself
-                scale = self._walk.join_definitions(self._walk.reaching(sequence), sequence)
+            extended = sequence.left if isinstance(sequence, cst.BinaryOperation) else sequence
+            if isinstance(extended, cst.Name):  # perhaps cut where it is set itself
+                scale = self._walk.join_definitions(self._walk.reaching(extended), extended)
             for bound in bounds if scale.length is not None else ():
                 inner = _strip_sign(bound) if bound is not None else None
                 if inner is None or number_of(inner) in (0, 1) or number_of(bound) == -LAST_BUT_ONE:
@@ -276,25 +278,46 @@ class Containers:
         return None
 
     def scale_filled_list(self, binding: Binding, place: cst.CSTNode, scale: Scale) -> Scale:
-        """Return how a list scales to which elements are appended: its length as often as that happens."""
-        if isinstance(place, cst.Name):
-            calls = self._index.filled.get(place.value, [])
-        elif isinstance(place, cst.Attribute):
-            calls = self._index.filled_attributes.get(place.attr.value, [])
-        else:
+        """Return how a list scales to which elements are added: its length as often as that happens."""
+        if not isinstance(place, cst.Name | cst.Attribute):
             return scale
-        for call in calls:
-            assert isinstance(call.func, cst.Attribute)
-            if method(call) == "append" and self._walk.recurrences.is_same(call.func.value, place):
-                often = self._walk.frequencies.per_start(
-                    call, self._state.find_starts(binding, place, itself=True)
-                )
-                written = bound_expression(binding)
-                limit = self.find_limit(written) if written is not None else None
-                if limit is not None:
-                    self._walk.note_sink(limit, often, "holds so many of the last")
-                return Scale(scale.value, often, self._walk.scale(call.args[0].value))
+        for added, element in self._find_additions(place):
+            starts = self._state.find_starts(binding, place, itself=True)
+            often = self._walk.frequencies.per_start(added, starts)
+            written = bound_expression(binding)
+            limit = self.find_limit(written) if written is not None else None
+            if limit is not None:
+                self._walk.note_sink(limit, often, "holds so many of the last")
+            return Scale(scale.value, often, self._walk.scale(element))
         return scale
+
+    def _find_additions(
+        self, place: cst.Name | cst.Attribute
+    ) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
+        """Yield what adds an element to a list, and the element: `x.append(e)`, `x.extend([e])`, `x += [e]`, `x = x + [e]`."""
+        is_name = isinstance(place, cst.Name)
+        filled = self._index.filled if is_name else self._index.filled_attributes
+        for call in filled.get(place.value if is_name else place.attr.value, ()):
+            assert isinstance(call.func, cst.Attribute)
+            if self._walk.recurrences.is_same(call.func.value, place):
+                match method(call), call.args[0].value:
+                    case ("append", element):
+                        yield call, element
+                    case ("extend", cst.List(elements=[element, *_])):
+                        yield call, element.value
+        if is_name:
+            bindings = self._values.definitions.of(place) if self._walk.has_few(place) else ()
+        else:
+            bindings = self._values.attribute_bindings(place)
+        for each in bindings:
+            for node in nodes_in(each.value) if isinstance(each, Binding) and each.place else ():
+                match node:
+                    case cst.List(elements=[element, *_]) if each.adds and node is each.value:
+                        yield self._walk.statement(each.place), element.value
+                    case cst.BinaryOperation(
+                        left=left, operator=cst.Add(), right=cst.List(elements=[element, *_])
+                    ) if self._walk.recurrences.is_same(left, place):
+                        yield self._walk.statement(each.place), element.value
 
     def scale_filled_mapping(self, place: cst.CSTNode, scale: Scale) -> Scale:
         """Return how a dictionary scales in which entries are set under computed numbers, `log[step] = loss`."""

@@ -81,7 +81,8 @@ class Frequencies:
             case cst.For(iter=iterable, body=body) if child is body:
                 return self._length_of(iterable)
             case cst.While(test=test, body=body) if child is body:
-                if (advanced := self._exponent_of_test(test, True, body)) != ZERO:
+                advanced = self._exponent_of_test(test, True, body)
+                if advanced != ZERO and not self.trains_in(around):
                     return -advanced
                 if around not in self._loops:
                     self._loops[around] = self._new_frequency(around, "iterations")

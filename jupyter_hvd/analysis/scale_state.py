@@ -98,6 +98,7 @@ class StateUpdates:
                 and (itself or other is not binding)
                 and other.place is not None
                 and self._walk.recurrences.of(other, other.place) is None
+                and not self._walk.recurrences.reads(other.value, place)
             ),
         ]
 

@@ -959,3 +959,40 @@ def test_methods_that_others_call_and_that_compare_steps() -> None:
     )
     found = converted(source.replace("HOOK", hook))
     assert [m for m in findings(found) if m.startswith("nothing tells how often `before` runs")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "curve += [float(loss)]",
+        "curve = curve + [float(loss)]",
+        "curve.extend([float(loss)])",
+        "curve = (curve + [float(loss)])[-900:]",
+    ],
+)
+def test_positions_in_a_list_that_grows_in_another_way(line: str) -> None:
+    code = converted(in_loop(line, "curve = []") + "print(curve[:20], curve.argmin() + 40)\n").code
+    assert f"curve[:{HALF.format(20)}], curve.argmin() + {HALF.format(40)}" in code
+    if "900" in line:
+        assert f"[-{HALF.format(900)}:]" in code
+
+
+def test_a_loop_over_rows_that_another_bound_follows() -> None:
+    source = f"""{HEAD}data = iter(tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(8))
+seen, mark = 0, 0
+while seen < 3.2 * 1000:
+    a, b = next(data)
+{STEP}    seen += 8
+    if seen >= mark + 0.8 * 1000:
+        mark = seen
+"""
+    code = converted(source).code
+    assert "while seen < 3.2 * 1000:" in code
+    assert "if seen >= mark + 0.8 * 1000:" in code
+
+
+def test_seconds_are_not_reported() -> None:
+    found = converted(
+        in_loop("if time.time() - start > 300:\n    break", "import time\nstart = time.time()")
+    )
+    assert findings(found) == []

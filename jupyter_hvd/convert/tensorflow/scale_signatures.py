@@ -52,7 +52,8 @@ _OF_NUMBERS: dict[str, str] = {
     "bincount": "x: _, weights: _, minlength: _ -> [0] l",
     "append": "x: r, values: r -> [l] r",
     "array_split": "x: r, sections: _ -> [0][l] r",
-    "zeros": "shape: n -> [n]",
+    **dict.fromkeys("zeros empty".split(), "shape: n -> [n]"),
+    **dict.fromkeys("cumsum insert".split(), "x: r -> [l] r"),
     "ones": "shape: n -> [n] 0",
     "permutation": "x: n -> [n] n",
     "choice": "a: _, size: b -> [b] 0",
@@ -173,6 +174,8 @@ class TensorFlowScale:
             return f"{', '.join(names)} -> _"
         if kind := tf_api.find_callback(name):
             return _CALLBACKS.get(kind, _ANY)
+        if name.startswith("time."):
+            return "-> 0"
         if tf_api.makes_optimizer(name):
             return _OPTIMIZER
         if name.startswith("tensorflow.train.Checkpoint"):
@@ -211,6 +214,8 @@ class TensorFlowScale:
             return _OF_DATASETS.get(name)
         if name in _SAVING:
             return _ANY
+        if name in _POSITIONS and not call.args:
+            return "-> l"
         if name == "add_weight":  # what is assigned to it later tells how it scales
             return _ANY
         return self._signature_of_object(values, call)
