@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import libcst as cst
 
 from .exponents import ZERO, Equation, Exponent
-from .index import Binding, Path
+from .index import Binding, Path, bound_expression
 from .scale_averages import Weights, find_step_weight
 from .scale_carried import CarriedState, State
 from .scale_feedback import Feedback
@@ -55,20 +55,27 @@ class StateUpdates:
         statement = self._module.enclosing(node, (cst.Assign, cst.BaseStatement))
         if not isinstance(statement, cst.Assign):
             return None
-        place = statement.targets[0].target
-        if isinstance(place, cst.Name):
-            bound = self._index.bound.get(place)
-        else:
-            named = place.attr.value if isinstance(place, cst.Attribute) else ""
-            bindings = self._index.attribute_bindings.get(named, ())
-            bound = next((b for b in bindings if b.place is place), None)
-        if bound is None or self._walk.recurrences.within_bounds(bound.value, place) is not node:
-            return None
-        return (
-            self._walk.of_binding(bound)
-            if self._walk.recurrences.of(bound, place) is not None
-            else None
-        )
+        target = statement.targets[0].target
+        places = [e.value for e in target.elements] if isinstance(target, cst.Tuple) else [target]
+        for place in places:
+            bound = self._find_binding(place)
+            written = bound_expression(bound) if bound is not None else None
+            if bound is None or written is None:
+                continue
+            if self._walk.recurrences.within_bounds(written, place) is node:
+                known = self._walk.recurrences.of(bound, place) is not None
+                return self._walk.of_binding(bound) if known else None
+        return None
+
+    def _find_binding(self, place: cst.BaseExpression) -> Binding | None:
+        """Return the binding of a name or attribute that is assigned to; None for other targets."""
+        match place:
+            case cst.Name():
+                return self._index.bound.get(place)
+            case cst.Attribute(attr=cst.Name(value=name)):
+                bindings = self._index.attribute_bindings.get(name, ())
+                return next((each for each in bindings if each.place is place), None)
+        return None
 
     def previous(self, binding: Binding, place: cst.CSTNode) -> Scale | None:
         """Return how the variable scales before the statement; None if nothing else sets it."""

@@ -996,3 +996,24 @@ def test_seconds_are_not_reported() -> None:
         in_loop("if time.time() - start > 300:\n    break", "import time\nstart = time.time()")
     )
     assert findings(found) == []
+
+
+def test_a_sum_that_is_set_beside_a_count() -> None:
+    lines = (
+        "total, count = total + float(loss), count + 1\nif count == 20:\n    total, count = 0.0, 0"
+    )
+    code = converted(in_loop(lines, "total, count = 0.0, 0")).code
+    assert "total, count = total + float(loss), count + 1" in code
+    assert f"if count == {HALF.format(20)}:" in code
+
+
+def test_batches_that_are_numbered_from_where_training_goes_on() -> None:
+    source = f"""{HEAD}from library import last
+STEPS, start = 100, last()
+ds = tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(8)
+for k, (a, b) in zip(range(start + 1, STEPS + 1), ds):
+{STEP}"""
+    found = converted(source)
+    assert ".batch(8 * hvd.size())" in found.code
+    assert f"STEPS, start = {HALF.format(100)}, last()" in found.code
+    assert [m for m in findings(found) if m.startswith("`last()` is taken to scale")]
