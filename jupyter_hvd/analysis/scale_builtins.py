@@ -48,8 +48,8 @@ def _scale_zip(walk: ScaleWalk, call: cst.Call) -> Scale:
     """Scale `zip`: the lengths of its arguments, or of those in a tuple, must agree."""
     args = positional_arguments(call)
     match args:
-        case [cst.Tuple(elements=elements)]:
-            args = [element.value for element in elements]
+        case [cst.Tuple(elements=parts)]:
+            args = [part.value for part in parts]
     scales = [walk.scale(arg) for arg in args]
     sized = [
         (arg, scale.length)
@@ -143,7 +143,7 @@ def _scale_next(walk: ScaleWalk, call: cst.Call) -> Scale:
     for made in walk.values.of(call.args[0].value) if call.args else ():
         if isinstance(made.node, cst.Call) and walk.qualified(made.node) == "itertools.count":
             return Scale(often)
-        if made.kind is Kind.GENERATOR:
+        if made.kind is Kind.GENERATOR and made.node is not None:
             walk.note_draws(made.node, often)
     return walk.element(given) or unknown_scale(call)
 

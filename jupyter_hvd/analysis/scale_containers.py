@@ -172,9 +172,11 @@ class Containers:
             extended = sequence.left if isinstance(sequence, cst.BinaryOperation) else sequence
             if isinstance(extended, cst.Name):  # perhaps cut where it is set itself
                 scale = self._walk.join_definitions(self._walk.reaching(extended), extended)
-            for bound in bounds if scale.length is not None else ():
-                inner = _strip_sign(bound) if bound is not None else None
-                if inner is None or number_of(inner) in (0, 1) or number_of(bound) == -LAST_BUT_ONE:
+            if scale.length is None:
+                continue
+            for bound in filter(None, bounds):
+                inner = _strip_sign(bound)
+                if number_of(inner) in (0, 1) or number_of(bound) == -LAST_BUT_ONE:
                     continue
                 value = self._walk.scale(inner).value
                 if len(bounds) > 1 or self._is_written(inner):
@@ -295,34 +297,34 @@ class Containers:
         self, place: cst.Name | cst.Attribute
     ) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
         """Yield what adds an element to a list, and the element: `x.append(e)`, `x.extend([e])`, `x += [e]`, `x = x + [e]`."""
-        is_name = isinstance(place, cst.Name)
-        filled = self._index.filled if is_name else self._index.filled_attributes
-        for call in filled.get(place.value if is_name else place.attr.value, ()):
+        match place:
+            case cst.Name(value=name):
+                calls = self._index.filled.get(name, [])
+            case cst.Attribute(attr=cst.Name(value=name)):
+                calls = self._index.filled_attributes.get(name, [])
+        for call in calls:
             assert isinstance(call.func, cst.Attribute)
             if self._walk.recurrences.is_same(call.func.value, place):
                 match method(call), call.args[0].value:
-                    case ("append", element):
-                        yield call, element
+                    case ("append", given):
+                        yield call, given
                     case ("extend", cst.List(elements=[element, *_])):
                         yield call, element.value
-        if is_name:
-            bindings = self._values.definitions.of(place) if self._walk.has_few(place) else ()
-        else:
-            bindings = self._values.attribute_bindings(place)
-        for each in bindings:
-            for node in nodes_in(each.value) if isinstance(each, Binding) and each.place else ():
+        for binding in self._state.bindings(place):
+            for node in nodes_in(binding.value) if binding.place is not None else ():
                 match node:
-                    case cst.List(elements=[element, *_]) if each.adds and node is each.value:
-                        yield self._walk.statement(each.place), element.value
+                    case cst.List(elements=[element, *_]) if binding.adds and node is binding.value:
+                        yield self._walk.statement(binding.place or node), element.value
                     case cst.BinaryOperation(
                         left=left, operator=cst.Add(), right=cst.List(elements=[element, *_])
                     ) if self._walk.recurrences.is_same(left, place):
-                        yield self._walk.statement(each.place), element.value
+                        yield self._walk.statement(binding.place or node), element.value
 
     def scale_filled_mapping(self, place: cst.CSTNode, scale: Scale) -> Scale:
         """Return how a dictionary scales in which entries are set under computed numbers, `log[step] = loss`."""
-        stored = self._index.stored_in(place) if isinstance(place, cst.Name | cst.Attribute) else ()
-        for target, value, part in stored:
+        if not isinstance(place, cst.Name | cst.Attribute):
+            return scale
+        for target, value, part in self._index.stored_in(place):
             is_set = isinstance(self._module.parent(target), cst.AssignTarget) and not part
             match target.slice:
                 case [cst.SubscriptElement(slice=cst.Index(value=key))] if (

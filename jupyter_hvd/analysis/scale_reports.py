@@ -198,11 +198,11 @@ class Reports:
                     "nothing tells what it computes from them",
                     "give it the step of one process: multiply by the number of ranks",
                 )
-        for call in self._solved.listed:
-            if not isinstance(self._module.parent(call), cst.Expr) and not self._is_kept(call):
+        for listed in self._solved.listed:
+            if not isinstance(self._module.parent(listed), cst.Expr) and not self._is_kept(listed):
                 yield Unscaled(
-                    call,
-                    f"`{text(call)}` combines a sequence that has an entry for each step with numbers that stay as they are",
+                    listed,
+                    f"`{text(listed)}` combines a sequence that has an entry for each step with numbers that stay as they are",
                     "if a number counts steps, divide it by the number of ranks",
                 )
         for match in (n for n in self._module.nodes() if isinstance(n, cst.Match)):

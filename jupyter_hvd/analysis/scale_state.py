@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -56,7 +56,7 @@ class StateUpdates:
         if not isinstance(statement, cst.Assign):
             return None
         target = statement.targets[0].target
-        places = [e.value for e in target.elements] if isinstance(target, cst.Tuple) else [target]
+        places = [target, *(element.value for element in _elements(target))]
         for place in places:
             bound = self._find_binding(place)
             written = bound_expression(bound) if bound is not None else None
@@ -90,39 +90,36 @@ class StateUpdates:
         self, binding: Binding, place: cst.CSTNode, itself: bool = False
     ) -> list[cst.CSTNode]:
         """Return the statements that set the variable to something not computed from itself."""
-        bindings: Iterable[object] = ()
-        if isinstance(place, cst.Name):
-            few = self._walk.has_few(place)
-            bindings = self._values.definitions.of(place) if few else ()
-        elif isinstance(place, cst.Attribute):
-            bindings = self._values.attribute_bindings(place)
+        if not isinstance(place, cst.Name | cst.Attribute):
+            return []
         return [
             *self._given_parameters(place),
             *(
                 self._walk.statement(other.place)
-                for other in bindings
-                if isinstance(other, Binding)
-                and (itself or other is not binding)
+                for other in self.bindings(place)
+                if (itself or other is not binding)
                 and other.place is not None
                 and self._walk.recurrences.of(other, other.place) is None
                 and not self._walk.recurrences.reads(other.value, place)
             ),
         ]
 
-    def _given_parameters(self, place: cst.CSTNode) -> Iterator[cst.Param]:
+    def bindings(self, place: cst.Name | cst.Attribute) -> list[Binding]:
+        """Return what is assigned to a variable; [] if it has too many assignments to follow."""
+        if isinstance(place, cst.Attribute):
+            return self._values.attribute_bindings(place)
+        found = self._values.definitions.of(place) if self._walk.has_few(place) else []
+        return [each for each in found if isinstance(each, Binding)]
+
+    def _given_parameters(self, place: cst.Name | cst.Attribute) -> Iterator[cst.Param]:
         """Yield the parameter that a name is, unless its function returns it: each call starts it again."""
-        definitions = self._values.definitions.of(place) if isinstance(place, cst.Name) else ()
-        for each in definitions:
+        for each in self._values.definitions.of(place) if isinstance(place, cst.Name) else ():
             function = self._module.owner(each) if isinstance(each, cst.Param) else None
-            returned = self._index.returns[function] if function is not None else ()
-            results = [
-                result.value if isinstance(result, cst.Element) else result
-                for value in returned
-                for result in (value.elements if isinstance(value, cst.Tuple) else [value])
-            ]
-            if function is not None and not any(
-                self._walk.recurrences.is_same(result, place) for result in results
-            ):
+            if not isinstance(each, cst.Param) or function is None:
+                continue
+            returned = self._index.returns[function]
+            parts = [part.value for value in returned for part in _elements(value)]
+            if not any(self._walk.recurrences.is_same(part, place) for part in (*returned, *parts)):
                 yield each
 
     def note_recurrence(
@@ -307,3 +304,8 @@ class StateUpdates:
         often = self._walk.frequencies.of(call)
         name = self._module.text(receiver)
         self._walk.found.assignments.append(Assignment(name, call, value, often))
+
+
+def _elements(node: cst.BaseExpression) -> Sequence[cst.BaseElement]:
+    """Return the elements of a tuple; () for another expression."""
+    return node.elements if isinstance(node, cst.Tuple) else ()
