@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from .syntax import text_key
 from .tree import ReadOnlyVisitor
 
 #: A step of a path into a value: an index of a tuple, or ELEMENT for any element of an iterable.
@@ -58,16 +57,6 @@ def find_entry_container(entry: cst.BaseExpression) -> cst.BaseExpression | None
             return container
         case cst.Call(func=cst.Attribute(value=container, attr=cst.Name(value="setdefault"))):
             return container
-    return None
-
-
-def find_entry_key(entry: cst.BaseExpression) -> str | None:
-    """Return the string by which an entry is read, set, or set if it is missing; None for another key."""
-    match entry:
-        case cst.Subscript():
-            return text_key(entry)
-        case cst.Call(args=[cst.Arg(value=cst.SimpleString() as key), *_]):
-            return str(key.evaluated_value)
     return None
 
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 import libcst as cst
 
 from .exponents import ZERO, Exponent, Unknown, exponent_of
-from .index import Binding, bound_expression, find_entry_container, find_entry_key
+from .index import Binding, bound_expression, find_entry_container
 from .records import is_string
 from .scale_findings import Agreement, Opaque, Recurrence, Scale, Sink, number_of, unknown_scale
 from .scale_state import StateUpdates
 from .scale_walk import ScaleWalk
-from .syntax import argument, find_increment, is_string_literal, method, text_key
+from .syntax import argument, find_entry_key, find_increment, is_string_literal, method, text_key
 from .tree import nodes_in
 
 #: The entry of a list that is one step before the last: one step is one in any unit.
