@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import libcst as cst
 
@@ -79,11 +80,16 @@ class Containers:
 
     def _is_shifted(self, container: cst.BaseExpression) -> bool:
         """Whether entries are taken from a list, so that others move to their positions."""
-        return any(
-            self._walk.recurrences.is_same(call.func.value, container)
+        return any(self._walk.recurrences.is_same(each, container) for each in self._shifted)
+
+    @cached_property
+    def _shifted(self) -> list[cst.BaseExpression]:
+        """The lists from which entries are taken."""
+        return [
+            call.func.value
             for call in self._index.calls
             if method(call) in ("pop", "popleft") and isinstance(call.func, cst.Attribute)
-        )
+        ]
 
     def _slice_made(
         self, index: cst.BaseExpression

@@ -53,6 +53,7 @@ class Frequencies:
         self._length_of, self._value_of, self._is_whole = length_of, value_of, is_whole
         self._functions: dict[cst.CSTNode, Exponent] = {}
         self._loops: dict[cst.CSTNode, Exponent] = {}
+        self._asked: dict[object, bool] = {}
         self.facts: list[Equation] = []
         self.calls: list[list[Equation]] = []
         self.counts: list[tuple[Unknown, bool]] = []
@@ -132,9 +133,9 @@ class Frequencies:
                 for counter, period in ((left, right), (right, left)):
                     exceeds = isinstance(operator, _EXCEEDS[counter is left, holds])
                     exceeds = exceeds and not self._is_parameter(counter)
-                    if exceeds and _starts_over(counter, guarded):
+                    if exceeds and self._holds(_starts_over, counter, guarded):
                         return self._value_of(period) - self._increment(counter)
-                    if exceeds and _advances(test, guarded):
+                    if exceeds and self._holds(_advances, test, guarded):
                         return self._value_of(counter)
                 among = (cst.Equal, cst.In) if holds else (cst.NotEqual, cst.NotIn)
                 equal = isinstance(operator, among)
@@ -147,6 +148,18 @@ class Frequencies:
                 if (self._is_whole(left) or self._is_whole(right)) and not self._is_flag(left):
                     return self._value_of(left)
         return ZERO
+
+    def _holds(
+        self,
+        asks: Callable[[cst.BaseExpression, cst.CSTNode], bool],
+        compared: cst.BaseExpression,
+        block: cst.CSTNode,
+    ) -> bool:
+        """Return what a function says about an expression and a block; asked once."""
+        key = asks, compared, block
+        if key not in self._asked:
+            self._asked[key] = asks(compared, block)
+        return self._asked[key]
 
     def _is_parameter(self, number: cst.BaseExpression) -> bool:
         """Whether a name is a parameter, which starts over with each call."""
