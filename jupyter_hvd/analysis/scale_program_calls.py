@@ -17,7 +17,7 @@ from .scale_containers import Containers
 from .scale_findings import Opaque, Scale, number_of, unknown_scale
 from .scale_state import StateUpdates
 from .scale_walk import ScaleWalk
-from .syntax import Function, list_parameters, method
+from .syntax import Function, is_string_literal, list_parameters, method
 from .tree import children_of, nodes_in
 
 #: The reason of an equation that only hands an argument on.
@@ -139,6 +139,8 @@ class ProgramCalls:
         args = [self._walk.scale(arg.value) for arg in call.args]
         if method(call) in FILLING or self._values.records.is_record(call):
             return unknown_scale(call)
+        if isinstance(call.func, cst.Attribute) and is_string_literal(call.func.value):
+            return unknown_scale(call)  # a text, `"step {}".format(step)`
         if isinstance(call.func, cst.Attribute):
             args.append(self._walk.scale(call.func.value))
         unknown = Unknown(call)

@@ -89,7 +89,11 @@ class StateUpdates:
     def find_starts(
         self, binding: Binding, place: cst.CSTNode, itself: bool = False
     ) -> list[cst.CSTNode]:
-        """Return the statements that set the variable to something not computed from itself."""
+        """Return the statements that set the variable to something that no recurrence computes from itself.
+
+        Args:
+            itself: the variable is a list: this binding is one, and those that only extend or cut it are none.
+        """
         if not isinstance(place, cst.Name | cst.Attribute):
             return []
         return [
@@ -100,7 +104,7 @@ class StateUpdates:
                 if (itself or other is not binding)
                 and other.place is not None
                 and self._walk.recurrences.of(other, other.place) is None
-                and not self._walk.recurrences.reads(other.value, place)
+                and not (itself and self._walk.recurrences.reads(other.value, place))
             ),
         ]
 

@@ -261,8 +261,9 @@ def test_numbers_of_one_step_are_not_reported(line: str) -> None:
     [
         "path = manager.save(checkpoint_number=step); step += 1; print(path)",
         "step += 1; value = step % 30 or print(step)",
+        "step += 1; print('step {}'.format(step))",
     ],
-    ids=["checkpoint", "print"],
+    ids=["checkpoint", "print", "text"],
 )
 def test_what_computes_no_number_is_not_reported(line: str) -> None:
     before = "count = tf.Variable(0)\nkept = tf.train.Checkpoint(model=m, step=count)\n"

@@ -1017,3 +1017,21 @@ for k, (a, b) in zip(range(start + 1, STEPS + 1), ds):
     assert ".batch(8 * hvd.size())" in found.code
     assert f"STEPS, start = {HALF.format(100)}, last()" in found.code
     assert [m for m in findings(found) if m.startswith("`last()` is taken to scale")]
+
+
+def test_a_value_that_a_layer_computes_anew_before_it_is_multiplied() -> None:
+    source = f"""import tensorflow as tf
+class Embed(tf.keras.layers.Layer):
+    def __init__(self):
+        super().__init__()
+        self.inner = tf.keras.layers.Dense(4)
+    def call(self, x):
+        x = self.inner(x)
+        x *= 0.7
+        return x
+m = tf.keras.Sequential([Embed(), tf.keras.layers.Dense(1)])
+o = tf.keras.optimizers.SGD(0.1)
+{BATCHES}{STEP}"""
+    found = converted(source)
+    assert "x *= 0.7\n" in found.code
+    assert findings(found) == []
