@@ -50,6 +50,16 @@ def follow_path(value: cst.BaseExpression, path: Path) -> tuple[cst.BaseExpressi
     return value, path
 
 
+def find_entry_container(entry: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the `d` of `d[key]` or `d.setdefault(key, [])`; None for another expression."""
+    match entry:
+        case cst.Subscript(value=container):
+            return container
+        case cst.Call(func=cst.Attribute(value=container, attr=cst.Name(value="setdefault"))):
+            return container
+    return None
+
+
 def _container_key(container: cst.BaseExpression) -> str:
     """Return the name of a container, with a leading dot for an attribute; '' for another expression."""
     match container:
@@ -201,8 +211,8 @@ class Index(ReadOnlyVisitor):
                     self.filled[filled.value].append(node)
                 elif isinstance(filled, cst.Attribute):
                     self.filled_attributes[filled.attr.value].append(node)
-                elif isinstance(filled, cst.Subscript):
-                    self.filled_entries[_container_key(filled.value)].append(node)
+                elif (container := find_entry_container(filled)) is not None:
+                    self.filled_entries[_container_key(container)].append(node)
 
     def visit_Dict(self, node: cst.Dict) -> None:
         self.dictionaries.append(node)

@@ -7,17 +7,21 @@ from functools import cached_property
 
 import libcst as cst
 
-from .index import Index
+from .definitions import Definitions
+from .index import Binding, Index
 from .library import Resolver
 from .records import Records
-from .syntax import text_key
+from .syntax import method, text_key
 
 
 class OverriddenSettings:
     """The settings of one module that may be overridden from outside."""
 
-    def __init__(self, index: Index, records: Records, resolver: Resolver) -> None:
+    def __init__(
+        self, index: Index, records: Records, definitions: Definitions, resolver: Resolver
+    ) -> None:
         self._index, self._records, self._resolver = index, records, resolver
+        self._definitions = definitions
 
     def is_overridden(self, member: cst.BaseExpression) -> bool:
         """Whether something unknown may set an entry or attribute: `settings.update(json.load(file))`.
@@ -34,6 +38,10 @@ class OverriddenSettings:
             case _:
                 return False
         return not is_set and (self._is_updated_unseen(record) or self.is_overridden(record))
+
+    def is_given_unseen(self, function: cst.CSTNode | None) -> bool:
+        """Whether a function is called with a dictionary of unknown contents: `main(**vars(options))`."""
+        return function in self._created_from_unseen
 
     def _is_updated_unseen(self, record: cst.BaseExpression) -> bool:
         """Whether an object may be created or updated from a dictionary of unknown contents."""
@@ -79,18 +87,26 @@ class OverriddenSettings:
                     iter=cst.Call(func=cst.Attribute(value=loaded, attr=cst.Name("items"))),
                 ) if self._is_unseen(loaded):
                     copied.add((key, value))
-        for places in self._index.stored.values() if copied else ():
+        for places in self._index.stored.values():
             for target, stored, _ in places:
                 match target.slice, stored:
-                    case [cst.SubscriptElement(cst.Index(cst.Name(key)))], cst.Name(name) if (
-                        key,
-                        name,
-                    ) in copied:
+                    case [cst.SubscriptElement(cst.Index(cst.Name(key) as name))], _ if (
+                        isinstance(stored, cst.Name) and (key, stored.value) in copied
+                    ) or self._is_read(name):
                         yield target.value
+
+    def _is_read(self, key: cst.Name) -> bool:
+        """Whether a name is a part of a text, `key, value = each.split("=")`."""
+        return any(
+            isinstance(each, Binding)
+            and isinstance(each.value, cst.Call)
+            and method(each.value) in ("split", "partition")
+            for each in self._definitions.of(key)
+        )
 
     @cached_property
     def _created_from_unseen(self) -> frozenset[cst.CSTNode]:
-        """The dictionaries, calls and classes that are created from a dictionary of unknown contents, by `**`."""
+        """The dictionaries, calls, classes and functions that are given a dictionary of unknown contents, by `**`."""
         found: set[cst.CSTNode] = set()
         for node in self._index.dictionaries:
             stars = (e.value for e in node.elements if isinstance(e, cst.StarredDictElement))
@@ -98,7 +114,8 @@ class OverriddenSettings:
         for call in self._index.calls:
             if any(arg.star == "**" and self._is_unseen(arg.value) for arg in call.args):
                 values = self._resolver.of(call.func)
-                found |= {v.node for v in values if isinstance(v.node, cst.ClassDef)}
+                kinds = (cst.ClassDef, cst.FunctionDef)
+                found |= {v.node for v in values if isinstance(v.node, kinds)}
                 found.add(call)
         return frozenset(found)
 

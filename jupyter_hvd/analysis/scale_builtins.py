@@ -10,7 +10,8 @@ import libcst as cst
 
 from .exponents import ZERO, Unknown, exponent_of
 from .flow import positional_arguments
-from .scale_findings import Agreement, Scale, number_of, pair_with_index, unknown_scale
+from .library import Kind
+from .scale_findings import Agreement, Scale, Sink, number_of, pair_with_index, unknown_scale
 from .scale_recurrences import CONVERTING
 from .scale_walk import ScaleWalk
 from .syntax import find_increment
@@ -30,7 +31,9 @@ def _scale_range(walk: ScaleWalk, call: cst.Call) -> Scale:
         added = find_increment(args[0], last)
         length = walk.scale(added).value if added is not None else value
     if len(args) > 2 and number_of(args[2]) not in (1, -1):
-        length = value - walk.scale(args[2]).value
+        stride = walk.scale(args[2]).value
+        length = value - stride
+        walk.found.cuts.append(Sink(args[2], stride, value, "advances by it"))
     return Scale(value, length, Scale(value))
 
 
@@ -42,11 +45,15 @@ def _scale_enumerate(walk: ScaleWalk, call: cst.Call) -> Scale:
 
 
 def _scale_zip(walk: ScaleWalk, call: cst.Call) -> Scale:
-    """Scale `zip`: the lengths of its arguments must agree."""
-    scales = [walk.scale(arg) for arg in positional_arguments(call)]
+    """Scale `zip`: the lengths of its arguments, or of those in a tuple, must agree."""
+    args = positional_arguments(call)
+    match args:
+        case [cst.Tuple(elements=parts)]:
+            args = [part.value for part in parts]
+    scales = [walk.scale(arg) for arg in args]
     sized = [
         (arg, scale.length)
-        for arg, scale in zip(positional_arguments(call), scales, strict=True)
+        for arg, scale in zip(args, scales, strict=True)
         if scale.length is not None
     ]
     for (one, length), (other, its) in pairwise(sized):
@@ -130,8 +137,15 @@ def _scale_conversion(walk: ScaleWalk, call: cst.Call) -> Scale:
 
 
 def _scale_next(walk: ScaleWalk, call: cst.Call) -> Scale:
-    """Scale `next` as an element of its argument."""
-    return walk.element(_scale_first_argument(walk, call)) or unknown_scale(call)
+    """Scale `next` as an element of its argument, of which as many are taken as this runs: of `count()` their number."""
+    given = _scale_first_argument(walk, call)
+    often = walk.frequencies.of(call)
+    for made in walk.values.of(call.args[0].value) if call.args else ():
+        if isinstance(made.node, cst.Call) and walk.qualified(made.node) == "itertools.count":
+            return Scale(often)
+        if made.kind is Kind.GENERATOR and made.node is not None:
+            walk.note_draws(made.node, often)
+    return walk.element(given) or unknown_scale(call)
 
 
 def _scale_same(walk: ScaleWalk, call: cst.Call) -> Scale:
@@ -140,7 +154,7 @@ def _scale_same(walk: ScaleWalk, call: cst.Call) -> Scale:
 
 
 def _scale_print(walk: ScaleWalk, call: cst.Call) -> Scale:
-    """Scale the arguments of `print`, which itself computes nothing."""
+    """Scale the arguments of `print` or `partial`, which themselves compute nothing."""
     for arg in call.args:
         walk.scale(arg.value)
     return unknown_scale(call)
@@ -160,11 +174,11 @@ BUILTINS: dict[str, Callable[[ScaleWalk, cst.Call], Scale]] = {
     "builtins.divmod": _scale_divmod,
     **dict.fromkeys(BOUNDS, _scale_bounds),
     **dict.fromkeys(CONVERTING, _scale_conversion),
-    "builtins.print": _scale_print,
+    **dict.fromkeys(("builtins.print", "functools.partial"), _scale_print),
     "builtins.next": _scale_next,
-    "builtins.iter": _scale_same,
-    "builtins.reversed": _scale_same,
-    "builtins.sorted": _scale_same,
+    **dict.fromkeys(
+        [f"builtins.{name}" for name in "iter reversed sorted set frozenset".split()], _scale_same
+    ),
     "builtins.pow": _scale_power,
 }
 #: What functions of libraries are that stand for Python's operators.
@@ -172,4 +186,5 @@ OPERATORS: dict[str, Callable[[ScaleWalk, cst.Call], Scale]] = {
     "comparison": _scale_comparison,
     "modulus": _scale_modulus,
     "power": _scale_power,
+    "zip": _scale_zip,
 }

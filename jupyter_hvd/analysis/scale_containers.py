@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import libcst as cst
 
 from .exponents import ZERO, Exponent, Unknown, exponent_of
-from .index import Binding, bound_expression
+from .index import Binding, bound_expression, find_entry_container
 from .records import is_string
 from .scale_findings import Agreement, Opaque, Recurrence, Scale, Sink, number_of, unknown_scale
 from .scale_state import StateUpdates
 from .scale_walk import ScaleWalk
-from .syntax import argument, find_increment, is_string_literal, method, text_key
+from .syntax import argument, find_entry_key, find_increment, is_string_literal, method, text_key
+from .tree import nodes_in
 
 #: The entry of a list that is one step before the last: one step is one in any unit.
 LAST_BUT_ONE = 2
@@ -26,6 +28,7 @@ class Containers:
         self._walk, self._state = walk, state
         self._values, self._module, self._index = walk.values, walk.values.module, walk.values.index
         self._entered: dict[tuple[object, str], Scale] = {}
+        self._cut: list[tuple[cst.BaseExpression, list[cst.BaseExpression | None]]] = []
 
     def scale_dictionary(self, node: cst.Dict) -> Scale:
         """Return how a dictionary with numbers as keys scales, `{0: 0.1, 1000: 0.01}`. Entries of one with string keys scale by
@@ -47,11 +50,12 @@ class Containers:
             return self._scale_entry(node, key)
         match node.slice:
             case [cst.SubscriptElement(slice=cst.Slice(lower=lower, upper=upper, step=stride)), *_]:
+                self._cut.append((node.value, [lower, upper, stride]))
                 length = self._slice_length(lower, upper, container.length)
                 if stride is not None and length is not None and number_of(stride) not in (1, -1):
-                    self._walk.note_sink(_strip_sign(stride), length, "takes one of so many")
                     length = ZERO
-                return replace(container, length=length, items=())
+                element = self._walk.element(container)
+                return replace(container, length=length, element=element, items=())
             case [cst.SubscriptElement(slice=cst.Index(value=index))]:
                 if (bounds := self._slice_made(index)) is not None:
                     length = self._slice_length(*bounds, container.length)
@@ -63,16 +67,29 @@ class Containers:
                     return self._scale_entry(node, str(number))
                 chosen = self._walk.scale(index)
                 at = number if isinstance(number, int) else -1
-                found = container.item(at) if at >= 0 else self._walk.element(container)
-                if at < -LAST_BUT_ONE and container.length:
-                    back = _strip_sign(index)
-                    self._walk.note_sink(back, container.length, "takes it from the end")
+                is_fixed = at >= 0 and not self._is_shifted(node.value)
+                found = container.item(at) if is_fixed else self._walk.element(container)
+                if not container.items and not self._is_set(node):
+                    self._cut.append((node.value, [index]))
                 if chosen.length is not None:
                     return replace(container, length=chosen.length, items=())
                 if number is None:
                     self._note_access(node, index, chosen.value, container.length)
                 return found or Scale(container.value)
         return Scale(container.value)
+
+    def _is_shifted(self, container: cst.BaseExpression) -> bool:
+        """Whether entries are taken from a list, so that others move to their positions."""
+        return any(self._walk.recurrences.is_same(each, container) for each in self._shifted)
+
+    @cached_property
+    def _shifted(self) -> list[cst.BaseExpression]:
+        """The lists from which entries are taken."""
+        return [
+            call.func.value
+            for call in self._index.calls
+            if method(call) in ("pop", "popleft") and isinstance(call.func, cst.Attribute)
+        ]
 
     def _slice_made(
         self, index: cst.BaseExpression
@@ -133,10 +150,6 @@ class Containers:
     ) -> Exponent | None:
         """Return the exponent of a slice's length: of `x[i:i + n]`, `x[i * n:(i + 1) * n]`, `x[:n]`; None if unknown."""
         if upper is None:
-            match lower:
-                case cst.UnaryOperation(operator=cst.Minus(), expression=window) if whole:
-                    self._walk.note_sink(window, whole, "takes so many of the last")
-                    return whole
             return whole
         text = self._module.text
         if lower is None:
@@ -155,11 +168,35 @@ class Containers:
                     if text(size) in (text(c), text(d)):
                         return self._walk.scale(size).value
         bounds = [_strip_sign(bound) for bound in (lower, upper)]
-        if whole and all(isinstance(bound, cst.Integer) for bound in bounds):
-            for bound in bounds:
-                self._walk.note_sink(bound, whole, "cuts at so many")
-            return whole
-        return None
+        is_written = all(isinstance(bound, cst.Integer) for bound in bounds)
+        return whole if is_written else None
+
+    def note_cuts(self) -> None:
+        """Record the positions in sequences at which an entry or a slice begins or ends. One step is one in any unit."""
+        for sequence, bounds in self._cut:
+            scale = self._walk.scale(sequence)
+            extended = sequence.left if isinstance(sequence, cst.BinaryOperation) else sequence
+            if isinstance(extended, cst.Name):  # perhaps cut where it is set itself
+                scale = self._walk.join_definitions(self._walk.reaching(extended), extended)
+            if scale.length is None:
+                continue
+            for bound in filter(None, bounds):
+                inner = _strip_sign(bound)
+                if number_of(inner) in (0, 1) or number_of(bound) == -LAST_BUT_ONE:
+                    continue
+                value = self._walk.scale(inner).value
+                if len(bounds) > 1 or self._is_written(inner):
+                    cut = Sink(inner, value, scale.length, "cuts at so many")
+                    self._walk.found.cuts.append(cut)
+                elif inner is not bound:
+                    entry = self._module.enclosing(inner, cst.Subscript) or inner
+                    opaque = Opaque(entry, Unknown(entry), (), (scale.length,), (value,))
+                    self._walk.found.opaque.append(opaque)
+
+    def _is_written(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a literal number, or a name of literal numbers."""
+        made = [value.node for value in self._values.of(node)]
+        return bool(made) and all(isinstance(each, cst.BaseNumber) for each in made)
 
     def _scale_entry(self, node: cst.Subscript, key: str) -> Scale:
         """Return how the entry `cfg["steps"]` of a dictionary scales: by what it is set to, and what is added to it."""
@@ -249,24 +286,60 @@ class Containers:
         return None
 
     def scale_filled_list(self, binding: Binding, place: cst.CSTNode, scale: Scale) -> Scale:
-        """Return how a list scales to which elements are appended: its length as often as that happens."""
-        if isinstance(place, cst.Name):
-            calls = self._index.filled.get(place.value, [])
-        elif isinstance(place, cst.Attribute):
-            calls = self._index.filled_attributes.get(place.attr.value, [])
-        else:
+        """Return how a list scales to which elements are added: its length as often as that happens."""
+        if not isinstance(place, cst.Name | cst.Attribute):
             return scale
+        for added, element in self._find_additions(place):
+            starts = self._state.find_starts(binding, place, itself=True)
+            often = self._walk.frequencies.per_start(added, starts)
+            written = bound_expression(binding)
+            limit = self.find_limit(written) if written is not None else None
+            if limit is not None:
+                self._walk.note_sink(limit, often, "holds so many of the last")
+            return Scale(scale.value, often, self._walk.scale(element))
+        return scale
+
+    def _find_additions(
+        self, place: cst.Name | cst.Attribute
+    ) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
+        """Yield what adds an element to a list, and the element: `x.append(e)`, `x.extend([e])`, `x += [e]`, `x = x + [e]`."""
+        match place:
+            case cst.Name(value=name):
+                calls = self._index.filled.get(name, [])
+            case cst.Attribute(attr=cst.Name(value=name)):
+                calls = self._index.filled_attributes.get(name, [])
         for call in calls:
             assert isinstance(call.func, cst.Attribute)
-            if method(call) == "append" and self._walk.recurrences.is_same(call.func.value, place):
-                often = self._walk.frequencies.per_start(
-                    call, self._state.find_starts(binding, place, itself=True)
-                )
-                written = bound_expression(binding)
-                limit = self.find_limit(written) if written is not None else None
-                if limit is not None:
-                    self._walk.note_sink(limit, often, "holds so many of the last")
-                return Scale(scale.value, often, self._walk.scale(call.args[0].value))
+            if self._walk.recurrences.is_same(call.func.value, place):
+                match method(call), call.args[0].value:
+                    case ("append", given):
+                        yield call, given
+                    case ("extend", cst.List(elements=[element, *_])):
+                        yield call, element.value
+        for binding in self._state.bindings(place):
+            for node in nodes_in(binding.value) if binding.place is not None else ():
+                match node:
+                    case cst.List(elements=[element, *_]) if binding.adds and node is binding.value:
+                        yield self._walk.statement(binding.place or node), element.value
+                    case cst.BinaryOperation(
+                        left=left, operator=cst.Add(), right=cst.List(elements=[element, *_])
+                    ) if self._walk.recurrences.is_same(left, place):
+                        yield self._walk.statement(binding.place or node), element.value
+
+    def scale_filled_mapping(self, place: cst.CSTNode, scale: Scale) -> Scale:
+        """Return how a dictionary scales in which entries are set under computed numbers, `log[step] = loss`."""
+        if not isinstance(place, cst.Name | cst.Attribute):
+            return scale
+        for target, value, part in self._index.stored_in(place):
+            is_set = isinstance(self._module.parent(target), cst.AssignTarget) and not part
+            match target.slice:
+                case [cst.SubscriptElement(slice=cst.Index(value=key))] if (
+                    is_set
+                    and text_key(target) is None
+                    and self._walk.recurrences.is_same(target.value, place)
+                ):
+                    keys = self._walk.scale(key)
+                    return Scale(scale.value, keys.value, None, (keys,), (self._walk.scale(value),))
         return scale
 
     def _scale_filled_entry(
@@ -276,18 +349,33 @@ class Containers:
         starts: Sequence[cst.CSTNode] = (),
     ) -> Scale | None:
         """Return how a list in a dictionary scales to which elements are appended; under any key if `key` is None."""
-        for call in self._index.filled_in(container):
-            match call:
-                case cst.Call(func=cst.Attribute(value=cst.Subscript() as entry)) if (
-                    method(call) == "append" and text_key(entry) in (key, None)
-                ) or key is None:
-                    if self._walk.recurrences.is_same(entry.value, container):
-                        often = self._walk.frequencies.per_start(
-                            call, starts or self._creating_statements(container)
-                        )
-                        element = self._walk.scale(call.args[0].value)
-                        return Scale(element.value, often, element)
+        for call in self._index.filled_in(container) or self._filled_elsewhere(container):
+            assert isinstance(call.func, cst.Attribute)
+            entry = call.func.value
+            filled = find_entry_container(entry)
+            fits = key is None or (
+                method(call) == "append" and find_entry_key(entry) in (key, None)
+            )
+            if fits and filled is not None and self._is_same_object(filled, container):
+                often = self._walk.frequencies.per_start(
+                    call, starts or self._creating_statements(container)
+                )
+                element = self._walk.scale(call.args[0].value)
+                return Scale(element.value, often, element)
         return None
+
+    def _filled_elsewhere(self, dictionary: cst.BaseExpression) -> Iterator[cst.Call]:
+        """Yield the calls that add to lists in a dictionary under another name, as in the function that returns it."""
+        if any(value.node is not None for value in self._values.of(dictionary)):
+            for calls in self._index.filled_entries.values():
+                yield from calls
+
+    def _is_same_object(self, one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+        """Whether two expressions are the same variable, or may be the same object under two names."""
+        if self._walk.recurrences.is_same(one, other):
+            return True
+        made, others = ({v.node for v in self._values.of(each)} for each in (one, other))
+        return bool((made & others) - {None})
 
     def _creating_statements(self, container: cst.BaseExpression) -> list[cst.CSTNode]:
         """Return the statements that create a container."""

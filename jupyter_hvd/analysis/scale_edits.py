@@ -29,6 +29,8 @@ def edit_around(
         period = coercion.bound
         last = f"max(1, {period} // {size})" if period.isdecimal() else period
         return f"min({inner[0]}", f"{inner[1]} // {size}, {last} - 1)"
+    if coercion.kind == "last":
+        return "max(1, (", f" - 1) // {size}) + 1"
     if coercion.kind == "list":
         factor = (
             f"* {size}" if coercion.power == 1 else f"* {size} ** {_format_power(coercion.power)}"

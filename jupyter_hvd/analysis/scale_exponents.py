@@ -37,6 +37,7 @@ CoercionKind = Literal[
     "counterpart",
     "restored",
     "remainder",
+    "last",
     "repeated",
     "rest",
     "lookup",
@@ -49,7 +50,7 @@ CoercionKind = Literal[
 @dataclass(frozen=True)
 class Coercion:
     """An expression to multiply by N ** power; of a factor that is `repeated`, to raise to the power N ** power; of the `rest`
-    of such a factor, the difference to 1.
+    of such a factor, the difference to 1. The `last` number of `range(1, n)` is one more than the steps.
 
     Of a `list` each number is multiplied, of a dictionary its `keys`. What is `read` holds the value of one process on any
     number of ranks. A `counterpart` is multiplied instead of dividing the constant that it is divided by or compared with:
@@ -257,7 +258,27 @@ class ScaleAnalysis:
     ) -> Coercion:
         """Return a conversion, with whether the expression is an integer and must stay one."""
         is_whole = self._inference.whole.is_whole(node) or self._is_beside_whole(node)
+        is_whole = is_whole or (power == -1 and node in self._counting)
+        if power == 1 and self._rounds_steps(node):
+            assert isinstance(node, cst.BinaryOperation)
+            node = node.left
         return Coercion(node, power, kind, is_whole, reason, bound)
+
+    @cached_property
+    def _counting(self) -> frozenset[cst.CSTNode]:
+        """What libraries and lists take as a number of steps, which is a whole number."""
+        found = self._inference.found
+        resolve = self._solved.solution.resolve
+        return frozenset(
+            sink.node for sink in (*found.sinks, *found.cuts) if resolve(sink.expected) == -ONE
+        )
+
+    def _rounds_steps(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is `steps // n`, whose dividend is multiplied before it is rounded."""
+        match node:
+            case cst.BinaryOperation(left=left, operator=cst.FloorDivide(), right=right):
+                return self.exponent(left) == -1 and self.exponent(right) == 0
+        return False
 
     def _is_beside_whole(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is the `p` of `step % p`, `step == p` or `range(p)` with an integer number of steps."""
@@ -280,10 +301,7 @@ class ScaleAnalysis:
         for sink, power in self._solved.sinks:
             reason = f"line {self._line(sink.node)} {sink.reason}"
             kind: CoercionKind = "list" if sink.is_list else "sink"
-            coercion = self._make_coercion(sink.node, power, kind, reason)
-            # A library that takes a number of steps takes a whole number.
-            counts = self._solved.solution.resolve(sink.expected) == -ONE
-            yield replace(coercion, is_whole=coercion.is_whole or counts)
+            yield self._make_coercion(sink.node, power, kind, reason)
 
     def _coerce_operands(self) -> Iterator[Coercion]:
         """Yield the conversions of operands that must have the unit of the other operand."""
@@ -329,6 +347,8 @@ class ScaleAnalysis:
                     continue
                 modulus = self._find_modulus(constant)
                 kind = "constant" if modulus is None else "remainder"
+                if power == -1 and self._ends_after_one(constant.node):
+                    kind = "last"
                 text = self.module.text(modulus) if modulus is not None else ""
                 yield self._make_coercion(
                     constant.node, power, kind, self._nearest_reason(causes), text
@@ -414,6 +434,15 @@ class ScaleAnalysis:
             product, parent = parent, self.module.parent(parent)
         is_whole = product is not None and self._inference.whole.is_whole(product)
         return product if is_whole else None
+
+    def _ends_after_one(self, node: cst.BaseExpression) -> bool:
+        """Whether a number is the end of `range(1, n)`, which has `n - 1` steps."""
+        arg = self.module.parent(node)
+        match self.module.parent(arg) if isinstance(arg, cst.Arg) else None:
+            case cst.Call(args=[first, second, *_]) as call:
+                counts = self._library.is_range(self.values.qualified(call.func))
+                return counts and second is arg and number_of(first.value) == 1
+        return False
 
     def _find_modulus(self, constant: Constant) -> cst.BaseExpression | None:
         """Return the `p` of `step % p == r`, given a constant r; None for another constant."""

@@ -86,6 +86,7 @@ class Agreement:
 
     Attributes:
         is_position: a sum of whole numbers: of a row's number and the size of a batch, perhaps, which are both counted in rows.
+        cuts: it is in the bound of a slice: of rows, perhaps, from `i` to `i + size`.
     """
 
     kind: Agreeing
@@ -95,6 +96,7 @@ class Agreement:
     exponents: tuple[Exponent, Exponent]
     result: Exponent
     is_position: bool = False
+    cuts: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,8 @@ class Repeated:
         weight: of a moving average, `factor` is the weight of what it was before, `rest` that of what comes in; `open` where the
             two are not seen to sum to 1.
         calls: how often each call of its function runs, where there are several.
+        events: of a number that is halved or doubled under a condition, the exponents of what is compared there, one of each
+            comparison's sides; None if it is none. It is a factor of each step only where all of these count steps.
     """
 
     node: cst.BaseExpression
@@ -134,6 +138,7 @@ class Repeated:
     value: Exponent
     weight: Weight = "factor"
     calls: tuple[Exponent, ...] = ()
+    events: tuple[Exponent, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -165,11 +170,17 @@ class Carried:
 
 @dataclass(frozen=True)
 class Opaque:
-    """The result of an unknown function or operator, and the exponents of its arguments."""
+    """The result of an unknown function or operator, and the exponents of its arguments.
+
+    Attributes:
+        lengths: of arguments that are sequences. numbers: of whole numbers above 1 that are given beside these.
+    """
 
     node: cst.CSTNode
     unknown: Unknown
     arguments: tuple[Exponent, ...]
+    lengths: tuple[Exponent, ...] = ()
+    numbers: tuple[Exponent, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -210,6 +221,7 @@ class Findings:
         quotients: the exponents of dividend and divisor.
         weights: the weights of moving averages, which are the same on any number of ranks before they are raised to a power.
         ramps: what is taken for the same on any number of ranks, as fractions are added to it.
+        cuts: positions in sequences, with the exponent of the length; they are counts of steps where the length is one.
         counts: how often loops of unknown length iterate, and functions run, and whether training runs in them.
         counted: where functions count that are called several times, with how often each of the calls runs.
         rows_of_steps: sizes of batches that no edit multiplies, times counts.
@@ -239,6 +251,7 @@ class Findings:
     ramps: list[Equation] = field(default_factory=list)
     stores: list[Sink] = field(default_factory=list)
     lookups: list[Sink] = field(default_factory=list)
+    cuts: list[Sink] = field(default_factory=list)
     loops: list[tuple[cst.Call, list[Exponent]]] = field(default_factory=list)
     counts: list[tuple[Unknown, bool]] = field(default_factory=list)
     assignments: list[Assignment] = field(default_factory=list)

@@ -11,7 +11,7 @@ from .exponents import ZERO, Equation, Exponent, Unknown, exponent_of
 from .index import Binding
 from .scale_findings import number_of
 from .scale_signatures import EntryPoint, ScaleLibrary
-from .syntax import Function
+from .syntax import Function, argument
 from .tree import names_in, nodes_in
 from .values import ValueAnalysis
 
@@ -53,6 +53,7 @@ class Frequencies:
         self._length_of, self._value_of, self._is_whole = length_of, value_of, is_whole
         self._functions: dict[cst.CSTNode, Exponent] = {}
         self._loops: dict[cst.CSTNode, Exponent] = {}
+        self._asked: dict[object, bool] = {}
         self.facts: list[Equation] = []
         self.calls: list[list[Equation]] = []
         self.counts: list[tuple[Unknown, bool]] = []
@@ -80,13 +81,20 @@ class Frequencies:
         match around:
             case cst.For(iter=iterable, body=body) if child is body:
                 return self._length_of(iterable)
-            case cst.While(body=body) if child is body:
+            case cst.While(test=test, body=body) if child is body:
+                advanced = self._exponent_of_test(test, True, body)
+                if advanced != ZERO and not self.trains_in(around):
+                    return -advanced
                 if around not in self._loops:
                     self._loops[around] = self._new_frequency(around, "iterations")
                 return self._loops[around]
             case cst.If(test=test, body=body, orelse=orelse):
                 if child is body or child is orelse:
                     return -self._exponent_of_test(test, child is body, child)
+            case cst.MatchCase(body=body, pattern=cst.MatchValue() | cst.MatchOr()):
+                match = self._module.parent(around)
+                if child is body and isinstance(match, cst.Match):
+                    return -self._value_of(match.subject)
             case cst.IndentedBlock(body=body):
                 left = (test for test in _early_exit_tests(body, child))
                 return sum((-self._exponent_of_test(test, False, around) for test in left), ZERO)
@@ -124,17 +132,52 @@ class Frequencies:
             case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator, right)]):
                 for counter, period in ((left, right), (right, left)):
                     exceeds = isinstance(operator, _EXCEEDS[counter is left, holds])
-                    if exceeds and _starts_over(counter, guarded):
+                    exceeds = exceeds and not self._is_parameter(counter)
+                    if exceeds and self._holds(_starts_over, counter, guarded):
                         return self._value_of(period) - self._increment(counter)
+                    if exceeds and self._holds(_advances, test, guarded):
+                        return self._value_of(counter)
                 among = (cst.Equal, cst.In) if holds else (cst.NotEqual, cst.NotIn)
                 equal = isinstance(operator, among)
                 if not equal:
                     return ZERO
                 if isinstance(left, cst.BinaryOperation) and isinstance(left.operator, cst.Modulo):
                     return self._value_of(left.right)
+                if self._stays_full(left) or self._stays_full(right):
+                    return ZERO
                 if (self._is_whole(left) or self._is_whole(right)) and not self._is_flag(left):
                     return self._value_of(left)
         return ZERO
+
+    def _holds(
+        self,
+        asks: Callable[[cst.BaseExpression, cst.CSTNode], bool],
+        compared: cst.BaseExpression,
+        block: cst.CSTNode,
+    ) -> bool:
+        """Return what a function says about an expression and a block; asked once."""
+        key = asks, compared, block
+        if key not in self._asked:
+            self._asked[key] = asks(compared, block)
+        return self._asked[key]
+
+    def _is_parameter(self, number: cst.BaseExpression) -> bool:
+        """Whether a name is a parameter, which starts over with each call."""
+        found = self._values.definitions.of(number) if isinstance(number, cst.Name) else ()
+        return any(isinstance(each, cst.Param) for each in found)
+
+    def _stays_full(self, number: cst.BaseExpression) -> bool:
+        """Whether a number is the length of a queue that holds so many of the last: `len(recent)`."""
+        match number:
+            case cst.Call(func=cst.Name("len"), args=[cst.Arg(value=queue)]):
+                made = (value.node for value in self._values.of(queue))
+                return any(
+                    isinstance(call, cst.Call)
+                    and self._values.qualified(call.func) == "collections.deque"
+                    and argument(call, "maxlen", 1) is not None
+                    for call in made
+                )
+        return False
 
     def _increment(self, counter: cst.BaseExpression) -> Exponent:
         """The exponent of what is added to a counter at a time."""
@@ -144,8 +187,15 @@ class Frequencies:
                 bindings = self._values.definitions.of(counter)
             case cst.Attribute():
                 bindings = self._values.attribute_bindings(counter)
-        added = (each.value for each in bindings if isinstance(each, Binding) and each.adds)
-        rows = [value for value in added if number_of(value) is None]
+        added = [each for each in bindings if isinstance(each, Binding) and each.adds]
+        statements = [(self._module.parent(each.place), each.value) for each in added if each.place]
+        rows = [
+            value
+            for statement, value in statements
+            if isinstance(statement, cst.AugAssign)
+            and isinstance(statement.operator, cst.AddAssign)
+            and number_of(value) is None
+        ]
         return self._value_of(rows[0]) if rows else ZERO
 
     def _is_flag(self, tested: cst.BaseExpression) -> bool:
@@ -194,13 +244,21 @@ class Frequencies:
             return False
         guard = self._module.enclosing(modulo, (cst.If, cst.BaseSmallStatement))
         if isinstance(guard, cst.If):
-            return guard.body in self._nodes_around_training
+            return guard.body in self._nodes_around_training or self._skips_training(guard)
         return any(
             isinstance(around, cst.Call)
             and around in self._trained
             and self._values.calls.find_condition(around) is not None
             for around in self._module.ancestors(modulo)
         )
+
+    def _skips_training(self, guard: cst.If) -> bool:
+        """Whether a training step below runs only where a test fails: `if micro % n: continue`."""
+        block = self._module.parent(guard)
+        if not isinstance(block, cst.IndentedBlock):
+            return False
+        below = (each for each in block.body if each in self._nodes_around_training)
+        return any(guard.test in _early_exit_tests(block.body, each) for each in below)
 
     # Functions
 
@@ -284,6 +342,8 @@ class Frequencies:
                 break
         for start in starts:
             home = self._module.function_of(start)
+            if isinstance(start, cst.Param) and home is not None and home is function:
+                return self.of(place, inside=home)
             if home is None or not self._is_sure_in(start, home.body):
                 continue
             if home is function:
@@ -310,7 +370,7 @@ class Frequencies:
 
 def _starts_over(counter: cst.BaseExpression, block: cst.CSTNode) -> bool:
     """Whether a block sets a counter back: `wait = 0`, `wait -= patience`."""
-    if not isinstance(counter, cst.Name | cst.Attribute):
+    if not isinstance(counter, cst.Name | cst.Attribute | cst.Subscript):
         return False
     for node in nodes_in(block):
         match node:
@@ -320,6 +380,32 @@ def _starts_over(counter: cst.BaseExpression, block: cst.CSTNode) -> bool:
             case cst.AugAssign(target=target, operator=cst.SubtractAssign()):
                 if target.deep_equals(counter):
                     return True
+    return False
+
+
+def _advances(test: cst.BaseExpression, block: cst.CSTNode) -> bool:
+    """Whether a block sets what is compared so that the test fails for some time: `if step >= marks[i]: i += 1`.
+
+    Also `if step >= bound: bound += 100`, and `if step - last >= 100: last = step`. Adding 1 to a number that is compared
+    itself counts up to a bound.
+    """
+    compared = [*nodes_in(test)]
+    indices = [
+        node
+        for each in compared
+        if isinstance(each, cst.SubscriptElement)
+        for node in nodes_in(each)
+    ]
+    for node in nodes_in(block):
+        match node:
+            case cst.AugAssign(target=target, operator=cst.AddAssign(), value=value):
+                among = indices if number_of(value) == 1 else compared
+            case cst.Assign(targets=[cst.AssignTarget(target=target)], value=cst.Name() as value):
+                among = compared if any(each.deep_equals(value) for each in compared) else []
+            case _:
+                continue
+        if isinstance(target, cst.Name | cst.Attribute) and any(map(target.deep_equals, among)):
+            return True
     return False
 
 
@@ -347,12 +433,22 @@ def _ends_by_comparison(loop: cst.While) -> bool:
         return True
     flags = {name.value for name in names_in(loop.test)}
     return any(
-        (isinstance(node, cst.If) and _has_comparison(node.test) and _may_leave(node.body, flags))
+        (isinstance(node, cst.AugAssign) and _counts_down(node, flags))
+        or (
+            isinstance(node, cst.If) and _has_comparison(node.test) and _may_leave(node.body, flags)
+        )
         or (
             isinstance(node, cst.Assign) and _sets_flag(node, flags) and _has_comparison(node.value)
         )
         for node in nodes_in(loop.body)
     )
+
+
+def _counts_down(statement: cst.AugAssign, names: Collection[str]) -> bool:
+    """Whether a statement subtracts from one of these names, `left -= 1`."""
+    target = statement.target
+    is_named = isinstance(target, cst.Name) and target.value in names
+    return is_named and isinstance(statement.operator, cst.SubtractAssign)
 
 
 def _ends_with_data(loop: cst.While) -> bool:

@@ -91,6 +91,7 @@ class ScaleInference:
         for step in self.frequencies.demands:
             found.loops.append((step, self.frequencies.loops_around(step)))
         self._visit_module()
+        self._containers.note_cuts()
         for length in self.library.lengths_of_epochs(self.values):
             self.note_sink(length, -ONE, "counts the steps of an epoch by it")
         found.sinks = [sink for sink in found.sinks if not self._state.corrects_moment(sink)]
@@ -152,7 +153,8 @@ class ScaleInference:
         same for all N.
         """
         is_unseen = bool(self.found.opaque) and self.found.opaque[-1].node is node
-        if is_constant(node) or is_unseen or self.is_external(node):
+        stays = edited == EditedExponents()
+        if stays or is_constant(node) or is_unseen or self.is_external(node):
             self.found.facts.append(Equation(scale.value, ZERO, node))
         if edited.value:
             self.found.sizes.append(Equation(scale.value, ZERO, node))
@@ -204,15 +206,23 @@ class ScaleInference:
                 return self.join([self.scale(one), self.scale(other)], node)
             case cst.NamedExpr(value=value) | cst.Await(expression=value):
                 return self.scale(value)
-            case cst.Tuple(elements=elements) | cst.List(elements=elements):
+            case (
+                cst.Tuple(elements=elements)
+                | cst.List(elements=elements)
+                | cst.Set(elements=elements)
+            ):
                 items = tuple(self.scale(e.value) for e in elements)
                 length = ZERO if items else exponent_of(Unknown(node, EMPTY))
                 return Scale(exponent_of(Unknown(node)), length, None, items)
             case cst.Dict():
                 return self._containers.scale_dictionary(node)
-            case cst.ListComp(elt=elt, for_in=loop) | cst.GeneratorExp(elt=elt, for_in=loop):
+            case cst.BaseSimpleComp(elt=elt, for_in=loop):
                 element = self.scale(elt)
                 return Scale(element.value, self._length_of(loop.iter), element)
+            case cst.DictComp(key=key, value=value, for_in=loop):
+                element = self.scale(key)
+                length = self._length_of(loop.iter)
+                return Scale(element.value, length, element, values=(self.scale(value),))
             case cst.Subscript():
                 return self._containers.scale_subscript(node)
         return unknown_scale(node)
@@ -358,12 +368,15 @@ class ScaleInference:
             return Scale(value)
         source = self._select_part(self.scale(binding.value), binding.path)
         if source is None:
+            self.found.opaque.append(Opaque(place, next(iter(value.terms)), ()))
             return Scale(value)
         written = bound_expression(binding)
         if isinstance(written, cst.List) or (
             written and self._containers.find_limit(written) is not None
         ):
             source = self._containers.scale_filled_list(binding, place, source)
+        elif isinstance(written, cst.Dict) and not written.elements:
+            source = self._containers.scale_filled_mapping(place, source)
         self.note_flow(value, source.value, place)
         return replace(source, value=value)
 
@@ -382,7 +395,8 @@ class ScaleInference:
             length = self.scale(node.value).length
             rows = Scale(length) if length is not None else self.scale_unknown_source(node)
             return Scale(ZERO, items=(rows,))
-        return self.scale_unknown_source(node)
+        found = self.scale_unknown_source(node)
+        return found if found.length else replace(found, length=self.scale(node.value).length)
 
     def scale_unknown_source(self, node: cst.BaseExpression) -> Scale:
         """Return how a number from outside the program scales; for an expression without any known source, an unknown."""
@@ -425,6 +439,10 @@ class ScaleInference:
                 identity = self.values.definitions.identity(owner)
                 return (identity, node.attr.value) if identity is not None else None
         return None
+
+    def note_draws(self, generator: cst.CSTNode, often: Exponent) -> None:
+        """Record that a generator yields as often as `next` is called with it."""
+        self._calls.note_draws(generator, often)
 
     def qualified(self, call: cst.Call) -> str:
         """Return the canonical name of the called function, or ''."""

@@ -17,6 +17,8 @@ from .scale_state import StateUpdates
 from .scale_walk import ScaleWalk
 from .syntax import is_string_literal
 
+#: The largest number that is added only so that a divisor is not 0.
+MAX_EPSILON = 1e-4
 #: Functions that sum a list.
 _SUMS = ("builtins.sum", "math.fsum", "numpy.sum")
 
@@ -123,11 +125,11 @@ class Operators:
     ) -> Exponent:
         """Return the exponent of the result of two operands that must have the same exponent; record the requirement."""
         exponents = self._walk.scale(left).value, self._walk.scale(right).value
-        if self._is_in_slice(place):
-            return exponents[0]
         for one, other in (exponents, exponents[::-1]):
             node, beside = (left, right) if one is exponents[0] else (right, left)
             if number_of(node) is not None and not self._is_scaled(node):
+                return other
+            if kind == "sum" and abs(number_of(node) or 1) <= MAX_EPSILON:
                 return other
             if kind == "sum" and number_of(node) in (1, -1) and _is_ratio(beside):
                 reason = "adds it to another number"
@@ -136,7 +138,8 @@ class Operators:
         whole = (
             kind == "sum" and self._walk.whole.is_whole(left) and self._walk.whole.is_whole(right)
         )
-        agreement = Agreement(kind, place, left, right, exponents, result, whole)
+        cuts = self._is_in_slice(place)
+        agreement = Agreement(kind, place, left, right, exponents, result, whole, cuts)
         self._walk.found.agreements.append(agreement)
         return result
 
@@ -159,6 +162,8 @@ class Operators:
                     self.agree("comparison", node, left, element.value)
             elif (held := self._walk.element(self._walk.scale(right))) is not None:
                 self._containers.note_lookup(left, held)
+            else:
+                self._walk.scale_opaque_operator(node, left)
         elif not isinstance(target.operator, cst.Is | cst.IsNot) and not (
             is_string_literal(left) or is_string_literal(right)
         ):

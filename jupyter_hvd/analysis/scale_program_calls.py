@@ -14,11 +14,11 @@ from .library import Kind
 from .scale_builtins import BUILTINS, OPERATORS
 from .scale_calls import apply_signature
 from .scale_containers import Containers
-from .scale_findings import Opaque, Scale, unknown_scale
+from .scale_findings import Opaque, Scale, number_of, unknown_scale
 from .scale_state import StateUpdates
 from .scale_walk import ScaleWalk
-from .syntax import Function, list_parameters, method
-from .tree import children_of
+from .syntax import Function, is_string_literal, list_parameters, method
+from .tree import children_of, nodes_in
 
 #: The reason of an equation that only hands an argument on.
 PASSES = "passes it"
@@ -63,11 +63,18 @@ class ProgramCalls:
             for value in self._values.of(direct.func)
             if value.kind is Kind.FUNCTION and isinstance(value.node, Function)
         ]
+        functions = functions or list(self._called_methods(direct))
         if functions:
             return self._walk.join([self._scale_function(f, call) for f in functions], call)
         if (owner := self._instantiated_class(call)) is not None:
             return self._scale_instance(owner, call)
         return self.scale_opaque_call(call)
+
+    def _called_methods(self, call: cst.Call) -> Iterator[Function]:
+        """Yield the `__call__` of the program's objects that a call calls."""
+        for value in self._values.of(call.func):
+            if value.kind is not Kind.CLASS and isinstance(value.node, cst.ClassDef):
+                yield from self._values.classes.methods(value.node, "__call__")
 
     def _instantiated_class(self, call: cst.Call) -> cst.ClassDef | None:
         """Return the class of the program that a call creates an instance of; None for other calls."""
@@ -94,11 +101,12 @@ class ProgramCalls:
     def _scale_function(self, function: Function, call: cst.Call) -> Scale:
         """Return how the result of a user-defined function scales, by its `return` or `yield` statements."""
         if function in self._index.generators:
-            length, element = ZERO, None
+            length, elements = ZERO, []
             for statement in self._iterate_yields(function):
                 length = self._walk.frequencies.of(statement, inside=function)
                 if isinstance(statement.value, cst.BaseExpression):
-                    element = self._walk.scale(statement.value)
+                    elements.append(self._walk.scale(statement.value))
+            element = self._walk.join(elements, function) if elements else None
             return Scale(ZERO, length, element)
         returned = self._index.returns[function]
         if not returned:
@@ -109,6 +117,12 @@ class ProgramCalls:
             found = self._walk.join([self._walk.scale(value) for value in returned], function)
             self._returned[function] = found
         return found
+
+    def note_draws(self, generator: cst.CSTNode, often: Exponent) -> None:
+        """Record that a generator yields as often as `next` is called with it."""
+        for statement in self._iterate_yields(generator):
+            yields = self._walk.frequencies.of(statement, inside=generator)
+            self._walk.found.flows.append(Equation(yields, often, statement, "is drawn from"))
 
     def _iterate_yields(self, function: cst.CSTNode) -> Iterator[cst.Yield]:
         """Yield the `yield` expressions of a function, without those of functions in it."""
@@ -125,13 +139,35 @@ class ProgramCalls:
         args = [self._walk.scale(arg.value) for arg in call.args]
         if method(call) in FILLING or self._values.records.is_record(call):
             return unknown_scale(call)
+        if isinstance(call.func, cst.Attribute) and is_string_literal(call.func.value):
+            return unknown_scale(call)  # a text, `"step {}".format(step)`
         if isinstance(call.func, cst.Attribute):
             args.append(self._walk.scale(call.func.value))
         unknown = Unknown(call)
-        self._walk.found.opaque.append(Opaque(call, unknown, tuple(a.value for a in args)))
+        opaque = Opaque(
+            call,
+            unknown,
+            tuple(a.value for a in args),
+            tuple(a.length for a in args if a.length is not None),
+            tuple(self._walk.scale(n).value for a in call.args for n in self._whole_numbers(a)),
+        )
+        self._walk.found.opaque.append(opaque)
         rows = (a for a in args if a.element is None or a.element.length is None)
         length = next((a.length for a in rows if a.length is not None), None)
         return Scale(exponent_of(unknown), length)
+
+    def _whole_numbers(self, argument_: cst.Arg) -> Iterator[cst.BaseExpression]:
+        """Yield the whole numbers above 1, written or named, in an argument."""
+        for node in nodes_in(argument_.value):
+            if isinstance(node, cst.Integer | cst.Name | cst.Attribute):
+                numbers = [number_of(each) for each in self._literals(node)]
+                if numbers and all(isinstance(n, int) and n > 1 for n in numbers):
+                    yield node
+
+    def _literals(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """Return the literals that an expression may be; [] if it may be anything else."""
+        made = [value.node for value in self._values.of(node)]
+        return [n for n in made if isinstance(n, cst.BaseNumber)] if None not in made else []
 
     def scale_opaque_operator(
         self, node: cst.BaseExpression, *operands: cst.BaseExpression

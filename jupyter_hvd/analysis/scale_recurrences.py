@@ -114,17 +114,17 @@ class Recurrences:
                     inside = positional_arguments(value)
                 case _:
                     break
-            inner = next((each for each in inside if self._reads(each, place)), None)
+            inner = next((each for each in inside if self.reads(each, place)), None)
             if inner is None:
                 break
             value = inner
         return value
 
-    def _reads(self, node: cst.CSTNode, place: cst.BaseExpression) -> bool:
+    def reads(self, node: cst.CSTNode, place: cst.BaseExpression) -> bool:
         """Whether an expression reads a variable."""
         if isinstance(node, cst.BaseExpression) and self.is_same(node, place):
             return True
-        return any(self._reads(child, place) for child in children_of(node))
+        return any(self.reads(child, place) for child in children_of(node))
 
     def is_same(self, node: cst.BaseExpression, place: cst.BaseExpression) -> bool:
         """Whether two expressions are the same variable: by identity of names, key of entries, or text."""

@@ -86,6 +86,15 @@ class Reports:
                 if is_number and not any(n in scaled for n in (arg.value, *numbers)):
                     yield call, arg
 
+    def _comparing_methods(self) -> Iterator[cst.FunctionDef]:
+        """Yield the methods without known calls that compare, or divide by, whole numbers that may count steps."""
+        uncalled = self._inference.frequencies.uncalled
+        for agreement in self._solved.undetermined:
+            terms = self._inference.frequencies.of(agreement.place).terms
+            if self._is_count(agreement.left) or self._is_count(agreement.right):
+                functions = (uncalled[unknown] for unknown in terms if unknown in uncalled)
+                yield from (f for f in functions if self._module.class_of(f) is not None)
+
     def _may_be_called(self, function: cst.FunctionDef) -> bool:
         """Whether a function without known calls is named elsewhere, so that something else may call it."""
         name = function.name.value
@@ -105,7 +114,13 @@ class Reports:
         ):
             return False
         is_whole = self._is_count(agreement.left) or self._is_count(agreement.right)
-        return is_whole and bool(self._resolve(self._inference.frequencies.of(agreement.place)))
+        around = self._module.enclosing(
+            agreement.place, (cst.BaseSmallStatement, cst.BaseStatement)
+        )
+        place = around.body if isinstance(around, cst.While) else agreement.place
+        lengths = (self._inference.scale(side).length for side in (agreement.left, agreement.right))
+        often = [self._inference.frequencies.of(place), *(each for each in lengths if each)]
+        return is_whole and any(self._resolve(each) == -1 for each in often)
 
     def _is_count(self, number: cst.BaseExpression) -> bool:
         """Whether a number is an integer above 1, literal or named, or an integer option."""
@@ -144,9 +159,10 @@ class Reports:
         text = self._module.text
         for repeated, _ in self._solved.repeated:
             if repeated.weight == "open":
+                often = "once a step" if repeated.events is None else "at some steps"
                 yield Unscaled(
                     repeated.node,
-                    f"`{text(repeated.node)}` is applied once a step, of which N ranks take an N-th, and is left as it is",
+                    f"`{text(repeated.node)}` is applied {often}, of which N ranks take an N-th, and is left as it is",
                     f"raise it to the power of the number of ranks, `{text(repeated.node)} ** size`, "
                     "where it is applied once a step, and adapt the other weight of an average",
                 )
@@ -182,6 +198,20 @@ class Reports:
                     "nothing tells what it computes from them",
                     "give it the step of one process: multiply by the number of ranks",
                 )
+        for listed in self._solved.listed:
+            if not isinstance(self._module.parent(listed), cst.Expr) and not self._is_kept(listed):
+                yield Unscaled(
+                    listed,
+                    f"`{text(listed)}` combines a sequence that has an entry for each step with numbers that stay as they are",
+                    "if a number counts steps, divide it by the number of ranks",
+                )
+        for match in (n for n in self._module.nodes() if isinstance(n, cst.Match)):
+            if self._resolve(self._inference.scale(match.subject).value) == -1:
+                yield Unscaled(
+                    match.subject,
+                    f"`match {text(match.subject)}` compares a number of steps with numbers that stay as they are",
+                    "compare it in an `if` statement, whose numbers are converted",
+                )
         cycles = {frozenset(c.numbers): c for c in reversed(self._solved.carried)}
         for carried in cycles.values():
             numbers = " and ".join(dict.fromkeys(f"`{text(number)}`" for number in carried.numbers))
@@ -197,7 +227,7 @@ class Reports:
                 f"nothing tells whether `{text(call.func)}` counts steps by `{text(arg)}`, which stays as it is",
                 "if it counts steps, divide it by the number of ranks; raise a factor of each step to the power of it",
             )
-        for function in dict.fromkeys(self._solved.found.uncalled):
+        for function in dict.fromkeys([*self._solved.found.uncalled, *self._comparing_methods()]):
             if self._may_be_called(function):
                 yield Unscaled(
                     function,

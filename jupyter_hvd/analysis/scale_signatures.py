@@ -187,7 +187,7 @@ class ScaleLibrary(Protocol):
         """Whether calling this canonical name returns its first argument in another form, such as an array."""
 
     def operator_of(self, name: str) -> str:
-        """Return which operator a function stands for: "comparison", "modulus" or "power"; '' for any other."""
+        """Return which operator or built-in a function stands for: "comparison", "modulus", "power", "zip"; '' for others."""
 
     def is_range(self, name: str) -> bool:
         """Whether calling this canonical name counts as `range` does, with its arguments."""

@@ -38,6 +38,7 @@ class Solved:
     repeated: tuple[tuple[Repeated, Fraction], ...]
     assumed: tuple[tuple[cst.CSTNode, Fraction], ...]
     unseen: tuple[cst.BaseExpression, ...]
+    listed: tuple[cst.CSTNode, ...]
     contradictory: tuple[cst.CSTNode, ...]
     mixed: tuple[Agreement, ...]
     arguments: tuple[tuple[Equation, Fraction], ...]
@@ -61,7 +62,7 @@ def solve(found: Findings, conflicted: frozenset[Unknown]) -> Solved:
     unmet = [demand for demand in found.demands if not solution.add(demand)]
     _assign_call_frequencies(solution, found.calls)
     clashing = set(conflicted)
-    open_flows = _add_certain_flows(solution, found, clashing)
+    open_flows = _add_certain_flows(solution, found, clashing, unmet)
     _assume_counts(solution, found, trains=False)
     written = {constant.unknown for constant in found.constants}
     for sink in found.sinks:
@@ -93,7 +94,8 @@ def solve(found: Findings, conflicted: frozenset[Unknown]) -> Solved:
         _add_flows(solution, [equation], clashing)
     in_ratios = {constant.unknown for constant in ranked if constant.rank == Rank.IN_RATIO}
     sinks = [*rows]
-    waiting = list(found.sinks)
+    cuts = (cut for cut in found.cuts if (_known_exponent(solution, cut.expected) or 0) < 0)
+    waiting = [*found.sinks, *cuts]
     for directly in (True, False):
         later: list[Sink] = []
         for sink in waiting:
@@ -124,7 +126,7 @@ def solve(found: Findings, conflicted: frozenset[Unknown]) -> Solved:
 
 
 def _add_certain_flows(
-    solution: Solution, found: Findings, clashing: set[Unknown]
+    solution: Solution, found: Findings, clashing: set[Unknown], unmet: list[Equation]
 ) -> list[Equation]:
     """Add the equations of values that flow from one expression to another; return those that are postponed.
 
@@ -133,6 +135,7 @@ def _add_certain_flows(
 
     Args:
         clashing: the unknowns that get contradictory values; further ones are added.
+        unmet: equations of training steps that do not hold; further ones are added.
     """
     given: defaultdict[Unknown | None, set[object]] = defaultdict(set)
     flows = [e for e in found.flows if _only(e.left) not in clashing]
@@ -141,21 +144,31 @@ def _add_certain_flows(
             given[_only(equation.left)].add(solution.resolve(equation.right).key)
     asked = [e for e in flows if _only(e.left) in found.asked and e.reason == PASSES]
     several = [e for e in flows if len(given[_only(e.left)]) > 1 and e.reason == PASSES]
-    _add_flows(solution, (e for e in flows if e not in (*several, *asked)), clashing)
+    unmet += _add_flows(solution, (e for e in flows if e not in (*several, *asked)), clashing)
     several = [*(e for e in several if e not in asked), *asked]
     known = [e for e in several if e not in asked and solution.resolve(e.right).is_known]
     _add_flows(solution, known, clashing)
     return [e for e in several if e not in known]
 
 
-def _add_flows(solution: Solution, flows: Iterable[Equation], clashing: set[Unknown]) -> None:
+def _add_flows(
+    solution: Solution, flows: Iterable[Equation], clashing: set[Unknown]
+) -> list[Equation]:
     """Add equations of flowing values; unknowns whose equation contradicts earlier ones are added to `clashing`, except
     frequencies of calls.
+
+    Returns:
+        the equations of frequencies that contradict earlier ones.
     """
+    unmet = []
     for equation in flows:
         target = _only(equation.left)
-        if not solution.add(equation) and target is not None and target.label != "calls":
-            clashing.add(target)
+        if not solution.add(equation) and target is not None:
+            if target.label == "calls":
+                unmet.append(equation)
+            else:
+                clashing.add(target)
+    return unmet
 
 
 def _assume_rows(solution: Solution, found: Findings) -> None:
@@ -276,7 +289,9 @@ def _solve_agreements(
         result = left
         sides = solution.resolve(left), solution.resolve(right)
         counts_rows = ONE in sides and ZERO in sides and agreement.kind in ("comparison", "bound")
-        if (agreement.is_position and ONE in sides) or counts_rows:
+        if agreement.cuts and -ONE not in sides:
+            result = left
+        elif (agreement.is_position and ONE in sides) or counts_rows:
             result = sides[1] if sides[0] == ONE else sides[0]
         elif not solution.add(equation):
             one, other = solution.resolve(left), solution.resolve(right)
@@ -351,14 +366,18 @@ def _collect_solved(
         frequency = solution.resolve(each.frequency)
         if frequency.is_known and frequency.constant:
             often = {_known_exponent(solution, call) for call in each.calls}
+            is_event = each.events is not None and {
+                _known_exponent(solution, e) for e in each.events
+            } != {Fraction(-1)}
             follows = each.weight != "open" and (
-                solution.resolve(each.value).constant or len(often) > 1
+                solution.resolve(each.value).constant or len(often) > 1 or is_event
             )
             known = replace(each, weight="open") if follows else each
             repeated.append((known, frequency.constant))
     counted = {_only(e.left) for e in found.facts if e.reason == ADDS}
     assumed: list[tuple[cst.CSTNode, Fraction]] = []
     unseen: list[cst.BaseExpression] = []
+    listed: list[cst.CSTNode] = []
     for opaque in found.opaque:
         if opaque.unknown in counted:
             continue
@@ -366,6 +385,10 @@ def _collect_solved(
         is_same = exponent == ZERO or not exponent.is_known
         if is_same and any(solution.resolve(a) == -ONE for a in opaque.arguments):
             unseen += [opaque.node] if isinstance(opaque.node, cst.BaseExpression) else []
+        if any(solution.resolve(n) == ZERO for n in opaque.numbers) and any(
+            solution.resolve(length) == -ONE for length in opaque.lengths
+        ):
+            listed.append(opaque.node)
         if exponent.is_known and exponent.constant:
             assumed.append((opaque.node, exponent.constant))
     used = {u for a in found.agreements for e in a.exponents for u in e.terms}
@@ -388,6 +411,7 @@ def _collect_solved(
         tuple(repeated),
         tuple(assumed),
         tuple(unseen),
+        tuple(listed),
         contradictory,
         tuple(_find_mixed_counts(found, solution)),
         arguments,

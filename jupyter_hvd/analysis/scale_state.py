@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from .exponents import ZERO, Equation, Exponent
-from .index import Binding, Path
+from .index import Binding, Path, bound_expression
 from .scale_averages import Weights, find_step_weight
 from .scale_carried import CarriedState, State
 from .scale_feedback import Feedback
@@ -55,20 +55,27 @@ class StateUpdates:
         statement = self._module.enclosing(node, (cst.Assign, cst.BaseStatement))
         if not isinstance(statement, cst.Assign):
             return None
-        place = statement.targets[0].target
-        if isinstance(place, cst.Name):
-            bound = self._index.bound.get(place)
-        else:
-            named = place.attr.value if isinstance(place, cst.Attribute) else ""
-            bindings = self._index.attribute_bindings.get(named, ())
-            bound = next((b for b in bindings if b.place is place), None)
-        if bound is None or self._walk.recurrences.within_bounds(bound.value, place) is not node:
-            return None
-        return (
-            self._walk.of_binding(bound)
-            if self._walk.recurrences.of(bound, place) is not None
-            else None
-        )
+        target = statement.targets[0].target
+        places = [target, *(element.value for element in _elements(target))]
+        for place in places:
+            bound = self._find_binding(place)
+            written = bound_expression(bound) if bound is not None else None
+            if bound is None or written is None:
+                continue
+            if self._walk.recurrences.within_bounds(written, place) is node:
+                known = self._walk.recurrences.of(bound, place) is not None
+                return self._walk.of_binding(bound) if known else None
+        return None
+
+    def _find_binding(self, place: cst.BaseExpression) -> Binding | None:
+        """Return the binding of a name or attribute that is assigned to; None for other targets."""
+        match place:
+            case cst.Name():
+                return self._index.bound.get(place)
+            case cst.Attribute(attr=cst.Name(value=name)):
+                bindings = self._index.attribute_bindings.get(name, ())
+                return next((each for each in bindings if each.place is place), None)
+        return None
 
     def previous(self, binding: Binding, place: cst.CSTNode) -> Scale | None:
         """Return how the variable scales before the statement; None if nothing else sets it."""
@@ -82,21 +89,42 @@ class StateUpdates:
     def find_starts(
         self, binding: Binding, place: cst.CSTNode, itself: bool = False
     ) -> list[cst.CSTNode]:
-        """Return the statements that set the variable to something not computed from itself."""
-        bindings: Iterable[object] = ()
-        if isinstance(place, cst.Name):
-            few = self._walk.has_few(place)
-            bindings = self._values.definitions.of(place) if few else ()
-        elif isinstance(place, cst.Attribute):
-            bindings = self._values.attribute_bindings(place)
+        """Return the statements that set the variable to something that no recurrence computes from itself.
+
+        Args:
+            itself: the variable is a list: this binding is one, and those that only extend or cut it are none.
+        """
+        if not isinstance(place, cst.Name | cst.Attribute):
+            return []
         return [
-            self._walk.statement(other.place)
-            for other in bindings
-            if isinstance(other, Binding)
-            and (itself or other is not binding)
-            and other.place is not None
-            and self._walk.recurrences.of(other, other.place) is None
+            *self._given_parameters(place),
+            *(
+                self._walk.statement(other.place)
+                for other in self.bindings(place)
+                if (itself or other is not binding)
+                and other.place is not None
+                and self._walk.recurrences.of(other, other.place) is None
+                and not (itself and self._walk.recurrences.reads(other.value, place))
+            ),
         ]
+
+    def bindings(self, place: cst.Name | cst.Attribute) -> list[Binding]:
+        """Return what is assigned to a variable; [] if it has too many assignments to follow."""
+        if isinstance(place, cst.Attribute):
+            return self._values.attribute_bindings(place)
+        found = self._values.definitions.of(place) if self._walk.has_few(place) else []
+        return [each for each in found if isinstance(each, Binding)]
+
+    def _given_parameters(self, place: cst.Name | cst.Attribute) -> Iterator[cst.Param]:
+        """Yield the parameter that a name is, unless its function returns it: each call starts it again."""
+        for each in self._values.definitions.of(place) if isinstance(place, cst.Name) else ():
+            function = self._module.owner(each) if isinstance(each, cst.Param) else None
+            if not isinstance(each, cst.Param) or function is None:
+                continue
+            returned = self._index.returns[function]
+            parts = [part.value for value in returned for part in _elements(value)]
+            if not any(self._walk.recurrences.is_same(part, place) for part in (*returned, *parts)):
+                yield each
 
     def note_recurrence(
         self,
@@ -128,15 +156,17 @@ class StateUpdates:
             reason = ADDS
             self._walk.found.counted.append((place, self._call_frequencies(place)))
             self._walk.note_size(operand, frequency)
-            if self._is_advanced_bound(place):
+            if not counts and self._is_advanced_bound(place):
                 frequency = ZERO
             self._walk.found.facts.append(Equation(value, increment + frequency, place, reason))
             if is_constant(operand) and not isinstance(number_of(operand), int):
                 self._walk.found.ramps.append(Equation(value, ZERO, place, reason))
-        elif operator in "*/" and not self._is_event(place, operand):
+        elif operator in "*/":
             value = self._walk.scale(operand).value
-            calls = self._call_frequencies(place)
-            self._walk.found.repeated.append(Repeated(operand, frequency, value, calls=calls))
+            calls, events = self._call_frequencies(place), self._find_events(place, operand)
+            self._walk.found.repeated.append(
+                Repeated(operand, frequency, value, calls=calls, events=events)
+            )
         self._note_weights(recurrence.weights, frequency, self._call_frequencies(place))
 
     def _added_exponent(self, place: cst.CSTNode, operand: cst.BaseExpression) -> Exponent:
@@ -223,14 +253,25 @@ class StateUpdates:
             and self._module.text(power.left) in self._decays
         )
 
-    def _is_event(self, place: cst.CSTNode, factor: cst.BaseExpression) -> bool:
-        """Whether a number is halved or doubled on an event, as a loss scale is, rather than step by step."""
+    def _find_events(
+        self, place: cst.CSTNode, factor: cst.BaseExpression
+    ) -> tuple[Exponent, ...] | None:
+        """Return what is compared where a number is halved or doubled under a condition, as a loss scale is; else None."""
         number = number_of(factor)
         guard = self._module.enclosing(
             place, (cst.If, cst.For, cst.While, cst.FunctionDef, cst.Lambda)
         )
         is_large = number is not None and not LEAST_FACTOR < abs(number) < 1 / LEAST_FACTOR
-        return is_large and isinstance(guard, cst.If)
+        if not is_large or not isinstance(guard, cst.If):
+            return None
+        tests = [guard.test]
+        while any(isinstance(test, cst.BooleanOperation) for test in tests):
+            parts = [
+                (t.left, t.right) if isinstance(t, cst.BooleanOperation) else (t,) for t in tests
+            ]
+            tests = [side for each in parts for side in each]
+        compared = [test.left for test in tests if isinstance(test, cst.Comparison)]
+        return tuple(self._walk.scale(side).value for side in compared)
 
     def _is_step(self, place: cst.CSTNode) -> bool:
         """Whether an assignment is a training step by hand."""
@@ -258,7 +299,7 @@ class StateUpdates:
         # Of `x.assign(x + c)` nothing is known of c's unit; of a factor or weights, that they are constants; of `(x + c) % n`,
         # that it counts.
         if recurrence is not None and (
-            operator != "=" or goes_round or recurrence.operator in "*~"
+            operator != "=" or goes_round or recurrence.operator in "*/~"
         ):
             self.note_recurrence(call, value, recurrence, ())
         else:
@@ -267,3 +308,8 @@ class StateUpdates:
         often = self._walk.frequencies.of(call)
         name = self._module.text(receiver)
         self._walk.found.assignments.append(Assignment(name, call, value, often))
+
+
+def _elements(node: cst.BaseExpression) -> Sequence[cst.BaseElement]:
+    """Return the elements of a tuple; () for another expression."""
+    return node.elements if isinstance(node, cst.Tuple) else ()

@@ -67,6 +67,9 @@ class ScaleWalk(Protocol):
     def new_length(self, iterable: cst.BaseExpression) -> Exponent:
         """Return a new unknown for the length of an iterable."""
 
+    def note_draws(self, generator: cst.CSTNode, often: Exponent) -> None:
+        """Record that a generator yields as often as `next` is called with it."""
+
     def qualified(self, call: cst.Call) -> str:
         """Return the canonical name of the called function, or ''."""
 

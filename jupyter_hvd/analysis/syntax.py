@@ -39,6 +39,16 @@ def text_key(entry: cst.Subscript) -> str | None:
     return None
 
 
+def find_entry_key(entry: cst.BaseExpression) -> str | None:
+    """Return the string by which an entry is read, set, or set if it is missing; None for another key."""
+    match entry:
+        case cst.Subscript():
+            return text_key(entry)
+        case cst.Call(args=[cst.Arg(value=cst.SimpleString() as key), *_]):
+            return str(key.evaluated_value)
+    return None
+
+
 def find_increment(start: cst.BaseExpression, end: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return the `n` of an end that is written `start + n`; None for another end."""
     match end:

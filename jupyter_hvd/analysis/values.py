@@ -55,7 +55,7 @@ class ValueAnalysis:
         self.classes = ClassHierarchy(self.index, self)
         self.calls = CallGraph(module, self.index, self.classes, library, self, self._afresh)
         self.records = Records(self.index, self.classes, self.calls, self)
-        self.overridden = OverriddenSettings(self.index, self.records, self)
+        self.overridden = OverriddenSettings(self.index, self.records, self.definitions, self)
         self.flow = ValueFlow(
             module,
             self.index,

@@ -163,7 +163,7 @@ def test_a_recurrence_that_is_not_known(name: str, monkeypatch: pytest.MonkeyPat
         (program("value = k & 31 == 0"), "`k & 31` is given a number of steps"),
         (program("value = curve(k)", before="from library import curve"), "`curve(k)` is given"),
         (
-            program("value = next(made) % 30", before="import itertools\nmade = itertools.count()"),
+            program("value = next(made) % 30", before="from library import made"),
             "nothing tells whether `next(made)` counts steps",
         ),
         (
@@ -261,8 +261,9 @@ def test_numbers_of_one_step_are_not_reported(line: str) -> None:
     [
         "path = manager.save(checkpoint_number=step); step += 1; print(path)",
         "step += 1; value = step % 30 or print(step)",
+        "step += 1; print('step {}'.format(step))",
     ],
-    ids=["checkpoint", "print"],
+    ids=["checkpoint", "print", "text"],
 )
 def test_what_computes_no_number_is_not_reported(line: str) -> None:
     before = "count = tf.Variable(0)\nkept = tf.train.Checkpoint(model=m, step=count)\n"

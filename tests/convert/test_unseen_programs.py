@@ -557,3 +557,481 @@ def test_a_size_from_outside_of_data_that_are_joined() -> None:
 
 def test_entries_of_a_dictionary_that_steps_number() -> None:
     assert findings(converted(in_loop("d[n] = float(loss)\nn += 1", "d, n = {}, 0"))) == []
+
+
+HALF = "max(1, {} // hvd.size())"
+
+
+@pytest.mark.parametrize(
+    ("after", "scaled"),
+    [
+        ("print(curve[:10])", "print(curve[:{10}])"),
+        ("print(curve[60:])", "print(curve[{60}:])"),
+        ("print(curve[50])", "print(curve[{50}])"),
+        (
+            "w = 10\nsmooth = [sum(curve[max(0, i - w):i + 1]) for i in range(len(curve))]",
+            "w = {10}",
+        ),
+        ("print(np.array(curve)[:20].mean())", "print(np.array(curve)[:{20}].mean())"),
+        ("print(frame(curve).loss[:20])", "print(frame(curve).loss[:{20}])"),
+        ("print([k for k in range(0, len(curve), 50)])", "range(0, len(curve), {50})"),
+    ],
+)
+def test_positions_in_a_list_with_an_entry_for_each_step(after: str, scaled: str) -> None:
+    source = in_loop("curve.append(float(loss))", "from library import frame\ncurve = []") + after
+    found = converted(source)
+    for number in ("10", "20", "50", "60"):
+        scaled = scaled.replace(f"{{{number}}}", HALF.format(number))
+    assert scaled in found.code
+    assert findings(found) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "line"),
+    [
+        ("log = {'loss': []}\ndef kept(): return log\nother = kept()", "log['loss'].append(step)"),
+        ("other = {}\nlog = other", "log.setdefault('loss', []).append(step)"),
+    ],
+    ids=["another name", "setdefault"],
+)
+def test_positions_in_a_list_that_is_filled_under_another_name(before: str, line: str) -> None:
+    source = in_loop(f"step += 1\n{line}", f"step = 0\n{before}") + "print(other['loss'][50])\n"
+    assert f"other['loss'][{HALF.format(50)}]" in converted(source).code
+
+
+def test_positions_in_a_list_that_is_cut_where_it_grows() -> None:
+    lines = "norms.append(float(loss))\nif len(norms) > 30:\n    norms = norms[-30:]"
+    code = converted(in_loop(lines, "norms = []")).code
+    assert f"norms = norms[-{HALF.format(30)}:]" in code
+    assert "if len(norms) * hvd.size() > 30:" in code
+
+
+def test_entries_of_a_dictionary_that_are_set_under_steps() -> None:
+    source = in_loop("step += 1\nlog[step] = float(loss)", "step, log = 0, {}")
+    code = converted(source + "print(log[40], [v for k, v in log.items() if k < 50])\n").code
+    assert f"log[{HALF.format(40)}], [v for k, v in log.items() if k * hvd.size() < 50]" in code
+
+
+@pytest.mark.parametrize(
+    ("marks", "scaled"),
+    [
+        ("{30, 60}", "{a, b}"),
+        ("frozenset([30, 60])", "frozenset([a, b])"),
+        ("{30 * k for k in range(1, 3)}", "{max(1, 30 * k // hvd.size()) for k in range(1, 3)}"),
+        (
+            "{30 * k: 0.1 for k in range(1, 3)}",
+            "{max(1, 30 * k // hvd.size()): 0.1 for k in range(1, 3)}",
+        ),
+    ],
+)
+def test_steps_that_are_in_a_set(marks: str, scaled: str) -> None:
+    source = in_loop("step += 1\nif step in marks:\n    print(step)", f"step, marks = 0, {marks}")
+    scaled = scaled.replace("a,", f"{HALF.format(30)},").replace(" b", f" {HALF.format(60)}")
+    assert f"step, marks = 0, {scaled}" in converted(source).code
+
+
+@pytest.mark.parametrize(
+    ("before", "lines", "after", "told"),
+    [
+        (
+            "from library import marks",
+            "if step in marks():\n    print(step)",
+            "",
+            "`step in marks()` is given a number of steps",
+        ),
+        (
+            "marks = [int(each) for each in '30,60'.split(',')]",
+            "if step in marks:\n    print(step)",
+            "",
+            "`each` is taken to scale with the number of ranks by itself",
+        ),
+        (
+            "curve = []",
+            "curve.append(float(loss))",
+            "print(np.convolve(curve, np.ones(20) / 20))",
+            "`np.convolve(curve, np.ones(20) / 20)` combines a sequence",
+        ),
+        (
+            "from library import frame\ncurve = []",
+            "curve.append(float(loss))",
+            "window = 20\nprint(frame(curve).rolling(window))",
+            "`frame(curve).rolling(window)` combines a sequence",
+        ),
+        (
+            "curve = []",
+            "curve.append(float(loss))",
+            "print(all(curve[-k] > 1 for k in range(1, 6)))",
+            "`curve[-k]` combines a sequence",
+        ),
+        (
+            "from library import frame\nrows = []",
+            "rows.append({'step': step})",
+            "print(frame(rows).step > 30)",
+            "nothing tells whether `frame(rows).step` counts steps",
+        ),
+        (
+            "rate = 0.1",
+            "match step:\n    case 30 | 60:\n        rate *= 0.9",
+            "",
+            "`match step` compares a number of steps",
+        ),
+        ("scale = 512.0", "if loss > 9:\n    scale *= 0.5", "", "`0.5` is applied at some steps"),
+    ],
+    ids=["in", "parsed", "window", "method", "from the end", "column", "match", "event"],
+)
+def test_numbers_of_steps_that_are_reported(before: str, lines: str, after: str, told: str) -> None:
+    source = in_loop(f"step += 1\n{lines}", f"step = 0\n{before}") + after
+    found = converted(source)
+    assert [message for message in findings(found) if message.startswith(told)]
+    assert "0.5 **" not in found.code
+    assert "0.9 **" not in found.code
+
+
+def test_a_number_that_is_halved_in_each_step_after_a_wait() -> None:
+    lines = "step += 1\nif step >= 40 and step < 50:\n    rate *= 0.5\no.learning_rate = rate"
+    found = converted(in_loop(lines, "step, rate = 0, 0.1"))
+    assert "rate *= 0.5 ** hvd.size()" in found.code
+    assert findings(found) == []
+
+
+def test_a_number_that_is_halved_where_an_entry_starts_over() -> None:
+    lines = "at['bad'] += 1\nif at['bad'] > 8:\n    rate *= 0.5\n    at['bad'] = 0"
+    found = converted(in_loop(lines, "rate, at = 0.1, {'bad': 0}"))
+    assert "rate *= 0.5\n" in found.code
+    assert findings(found) == []
+
+
+def test_batches_that_are_accumulated_before_an_update() -> None:
+    source = f"""{HEAD}ACCUM, micro, done = 4, 0, 0
+for a, b in tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(8):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((m(a) - b) ** 2) / ACCUM
+    total = [g + h for g, h in zip(total, tape.gradient(loss, m.trainable_variables))]
+    micro += 1
+    if micro % ACCUM:
+        continue
+    o.apply_gradients(zip(total, m.trainable_variables))
+    done += 1
+    if done == 60:
+        break
+"""
+    code = converted(source).code
+    assert "if micro % ACCUM:" in code
+    assert "ACCUM, micro, done = 4, 0, 0" in code
+    assert f"if done == {HALF.format(60)}:" in code
+
+
+@pytest.mark.parametrize(
+    "count", ["tf.data.experimental.cardinality(ds).numpy()", "ds.cardinality().numpy()"]
+)
+def test_a_schedule_of_as_many_steps_as_there_are_batches(count: str) -> None:
+    source = f"""{HEAD}ds = tf.data.Dataset.from_tensor_slices((x, y)).batch(8)
+total = 4 * {count}
+rate = tf.keras.optimizers.schedules.CosineDecay(0.1, total)
+m.compile(tf.keras.optimizers.Adam(rate), "mse")
+m.fit(ds, epochs=4)
+"""
+    assert "CosineDecay(0.1, total * hvd.size())" in converted(source).code
+
+
+def test_settings_that_keras_takes_as_numbers_of_steps_are_whole() -> None:
+    source = f"""{HEAD}import yaml
+cfg = yaml.safe_load(open("settings.yaml"))
+saver = tf.keras.callbacks.ModelCheckpoint("kept", save_freq=cfg["save"])
+m.compile(o, "mse")
+m.fit(x, y, batch_size=8, callbacks=[saver])
+"""
+    assert 'save_freq=max(1, cfg["save"] // hvd.size())' in converted(source).code
+
+
+def test_steps_are_multiplied_before_they_are_rounded() -> None:
+    source = f"""{HEAD}import yaml
+cfg = yaml.safe_load(open("settings.yaml"))
+rate = tf.keras.optimizers.schedules.ExponentialDecay(0.1, cfg["decay"], 0.9)
+m.compile(tf.keras.optimizers.Adam(rate), "mse")
+steps = len(x) // 8
+m.fit(x, y, batch_size=8, steps_per_epoch=steps)
+print(0.1 * 0.9 ** (steps // cfg["decay"]))
+"""
+    assert '0.9 ** (steps * hvd.size() // cfg["decay"])' in converted(source).code
+
+
+def test_loops_that_count_down() -> None:
+    source = f"{HEAD}left, data = 100, iter(tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(8))\n"
+    source += f"def train(a, b):\n{STEP}while left:\n    train(*next(data))\n    left -= 1\n"
+    assert f"left, data = {HALF.format(100)}," in converted(source).code
+
+
+def test_a_loop_in_which_a_function_trains_until_something_ends_it() -> None:
+    source = f"{HEAD}data = iter(tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(8))\n"
+    source += f"todo = list(range(100))\ndef train(a, b):\n{STEP}while todo:\n    train(*next(data))\n    todo.pop()\n"
+    told = [m for m in findings(converted(source)) if "how many steps this loop takes" in m]
+    assert told
+
+
+@pytest.mark.parametrize(
+    ("before", "value", "scaled"),
+    [
+        (
+            "def rates():\n    for k in range(50):\n        yield 0.1 * k / 50\n    while True:\n        yield 0.1",
+            "next(made)",
+            f"    for k in range({HALF.format(50)}):\n        yield 0.1 * k * hvd.size() / 50",
+        ),
+        (
+            "def rates(n=50):\n    k = 0\n    while True:\n        yield 0.1 * min(1, k / n)\n        k += 1",
+            "next(made)",
+            f"def rates(n={HALF.format(50)}):",
+        ),
+        (
+            "import itertools\ndef rates(): return itertools.count(1)",
+            "0.1 * 0.9 ** (next(made) // 30)",
+            "0.9 ** (next(made) * hvd.size() // 30)",
+        ),
+    ],
+    ids=["loop", "counter", "count"],
+)
+def test_what_next_draws_once_a_step(before: str, value: str, scaled: str) -> None:
+    source = in_loop(f"o.learning_rate = {value}", f"{before}\nmade = rates()")
+    assert scaled in converted(source).code
+
+
+@pytest.mark.parametrize(
+    ("lines", "stays"),
+    [
+        ("if k < len(marks) and step >= marks[k]:\n    k += 1", "if k < len(marks) and"),
+        ("while k < len(marks) and step >= marks[k]:\n    k += 1", "while k < len(marks) and"),
+        ("if marks and step >= marks[0]:\n    marks.pop(0)", "if marks and step >= marks[0]:"),
+    ],
+    ids=["if", "while", "pop"],
+)
+def test_bounds_that_are_gone_through(lines: str, stays: str) -> None:
+    before = "step, k, marks = 0, 0, [30, 60]"
+    code = converted(in_loop(f"step += 1\n{lines}", before)).code
+    assert f"marks = 0, 0, [{HALF.format(30)}, {HALF.format(60)}]" in code
+    assert stays in code
+
+
+def test_a_warm_up_that_counts_only_its_own_steps() -> None:
+    lines = (
+        "if warm.n < warm.last:\n    warm.n += 1\n    o.learning_rate = 0.1 * warm.n / warm.last"
+    )
+    before = "class Warm:\n    def __init__(self, last):\n        self.n, self.last = 0, last\nwarm = Warm(50)"
+    assert f"warm = Warm({HALF.format(50)})" in converted(in_loop(lines, before)).code
+
+
+def test_the_size_of_joined_batches_stays_beside_a_small_number() -> None:
+    """A divisor of rows, with a number that keeps it above 0, made the batch size a number of steps."""
+    source = f"""{HEAD}import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--size", type=int)
+args = parser.parse_args()
+ds = tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(args.size)
+for a, b in ds.take(100):
+{STEP}    print(tf.reduce_sum(a) / (tf.reduce_sum(b) + 1e-6))
+"""
+    assert ".batch(args.size)" in converted(source).code
+
+
+def test_a_pool_that_is_filled_by_rows_of_zipped_data() -> None:
+    source = f"""{HEAD}one, other = (tf.data.Dataset.from_tensor_slices(each).repeat().batch(8) for each in (x, y))
+one = tf.data.Dataset.from_tensor_slices(x).repeat().batch(8)
+other = tf.data.Dataset.from_tensor_slices(y).repeat().batch(8)
+pool, LIMIT, step = [], 50, 0
+for a, b in tf.data.Dataset.zip((one, other)):
+{STEP}    for row in b:
+        if len(pool) < LIMIT:
+            pool.append(row)
+    step += 1
+    if step == 100:
+        break
+"""
+    assert "pool, LIMIT, step = [], 50, 0" in converted(source).code
+
+
+def test_a_factor_that_divides_a_rate_is_reported_only_where_it_stays() -> None:
+    found = converted(in_loop("if loss > 1:\n    o.learning_rate.assign(o.learning_rate / 1.5)"))
+    assert "o.learning_rate / (1.5 ** hvd.size())" in found.code
+    assert findings(found) == []
+
+
+def test_an_object_that_is_called_with_steps() -> None:
+    before = "class Rate:\n    def __init__(self, n):\n        self.n = n\n"
+    before += "    def __call__(self, k):\n        return 0.1 * min(1.0, k / self.n)\nrate, k = Rate(50), 0"
+    found = converted(in_loop("k += 1\no.learning_rate = rate(k)", before))
+    assert f"rate, k = Rate({HALF.format(50)}), 0" in found.code
+    assert findings(found) == []
+
+
+def test_steps_that_are_numbered_from_one() -> None:
+    source = f"{HEAD}data = iter(tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(8))\n"
+    source += f"for k in range(1, 121):\n    a, b = next(data)\n{STEP}"
+    assert "for k in range(1, max(1, (121 - 1) // hvd.size()) + 1):" in converted(source).code
+
+
+PHASES = """def rate(n, warm=20, hold=50):
+    if n < warm:
+        return 0.1 * n / warm
+    n -= warm
+    if n < hold:
+        return 0.1
+    n -= hold
+    return 0.1 * 0.99 ** n
+step = 0"""
+
+
+def test_phases_that_a_function_subtracts_from_the_step_that_it_is_given() -> None:
+    code = converted(in_loop("step += 1\no.learning_rate = rate(step)", PHASES)).code
+    assert f"def rate(n, warm={HALF.format(20)}, hold={HALF.format(50)}):" in code
+    assert "return 0.1 * 0.99 ** (n * hvd.size())" in code
+
+
+@pytest.mark.parametrize(
+    ("before", "passed"),
+    [
+        (
+            "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--size', type=int)\n"
+            "options = parser.parse_args()",
+            "**vars(options)",
+        ),
+        ("import json\nsettings = json.load(open('settings.json'))", "**settings"),
+    ],
+    ids=["options", "file"],
+)
+def test_options_that_are_passed_by_two_stars(before: str, passed: str) -> None:
+    """They replace the defaults of parameters, so these are multiplied where they are read."""
+    body = f"for a, b in tf.data.Dataset.from_tensor_slices((x, y)).batch(size):\n{STEP}"
+    body = "".join(f"    {line}\n" for line in body.splitlines())
+    source = f"{HEAD}{before}\ndef main(size=8):\n{body}main({passed})\n"
+    code = converted(source).code
+    assert "def main(size=8):" in code
+    assert ".batch(size * hvd.size())" in code
+
+
+def test_settings_that_arguments_override() -> None:
+    source = f"""{HEAD}import sys
+conf = {{"size": 8, "steps": 100}}
+for each in sys.argv[1:]:
+    key, value = each.split("=")
+    conf[key] = int(value)
+data = iter(tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(conf["size"]))
+for k in range(conf["steps"]):
+    a, b = next(data)
+{STEP}"""
+    code = converted(source).code
+    assert 'conf = {"size": 8, "steps": 100}' in code
+    assert '.batch(conf["size"] * hvd.size())' in code
+    assert 'range(max(1, conf["steps"] // hvd.size()))' in code
+
+
+def test_a_queue_that_takes_what_another_one_drops() -> None:
+    lines = "if len(recent) == W:\n    old.append(recent[0])\nrecent.append(float(loss))"
+    before = "from collections import deque\nW = 30\nrecent, old = deque(maxlen=W), deque(maxlen=W)"
+    code = converted(in_loop(lines, before)).code
+    assert f"W = {HALF.format(30)}" in code
+    assert "recent, old = deque(maxlen=W), deque(maxlen=W)" in code
+
+
+@pytest.mark.parametrize(
+    ("lines", "before", "scaled"),
+    [
+        (
+            "if step - last >= 50:\n    last = step\n    rate *= 0.9",
+            "last, rate = 0, 0.1",
+            "if (step - last) * hvd.size() >= 50:",
+        ),
+        (
+            "if step - start > length:\n    start += length\n    length *= 3",
+            "start, length = 0, 30",
+            f"start, length = 0, {HALF.format(30)}",
+        ),
+    ],
+)
+def test_what_happens_once_in_so_many_steps(lines: str, before: str, scaled: str) -> None:
+    found = converted(in_loop(f"step += 1\n{lines}", f"step = 0\n{before}"))
+    assert scaled in found.code
+    assert "** hvd.size()" not in found.code
+
+
+def test_methods_that_others_call_and_that_compare_steps() -> None:
+    source = in_loop("run(hooks)", "from library import run\nHOOK\nhooks = [Hook.before]")
+    hook = (
+        "class Hook:\n    def before(self):\n        if self.loop.step < 50:\n            print(1)"
+    )
+    found = converted(source.replace("HOOK", hook))
+    assert [m for m in findings(found) if m.startswith("nothing tells how often `before` runs")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "curve += [float(loss)]",
+        "curve = curve + [float(loss)]",
+        "curve.extend([float(loss)])",
+        "curve = (curve + [float(loss)])[-900:]",
+    ],
+)
+def test_positions_in_a_list_that_grows_in_another_way(line: str) -> None:
+    code = converted(in_loop(line, "curve = []") + "print(curve[:20], curve.argmin() + 40)\n").code
+    assert f"curve[:{HALF.format(20)}], curve.argmin() + {HALF.format(40)}" in code
+    if "900" in line:
+        assert f"[-{HALF.format(900)}:]" in code
+
+
+def test_a_loop_over_rows_that_another_bound_follows() -> None:
+    source = f"""{HEAD}data = iter(tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(8))
+seen, mark = 0, 0
+while seen < 3.2 * 1000:
+    a, b = next(data)
+{STEP}    seen += 8
+    if seen >= mark + 0.8 * 1000:
+        mark = seen
+"""
+    code = converted(source).code
+    assert "while seen < 3.2 * 1000:" in code
+    assert "if seen >= mark + 0.8 * 1000:" in code
+
+
+def test_seconds_are_not_reported() -> None:
+    found = converted(
+        in_loop("if time.time() - start > 300:\n    break", "import time\nstart = time.time()")
+    )
+    assert findings(found) == []
+
+
+def test_a_sum_that_is_set_beside_a_count() -> None:
+    lines = (
+        "total, count = total + float(loss), count + 1\nif count == 20:\n    total, count = 0.0, 0"
+    )
+    code = converted(in_loop(lines, "total, count = 0.0, 0")).code
+    assert "total, count = total + float(loss), count + 1" in code
+    assert f"if count == {HALF.format(20)}:" in code
+
+
+def test_batches_that_are_numbered_from_where_training_goes_on() -> None:
+    source = f"""{HEAD}from library import last
+STEPS, start = 100, last()
+ds = tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(8)
+for k, (a, b) in zip(range(start + 1, STEPS + 1), ds):
+{STEP}"""
+    found = converted(source)
+    assert ".batch(8 * hvd.size())" in found.code
+    assert f"STEPS, start = {HALF.format(100)}, last()" in found.code
+    assert [m for m in findings(found) if m.startswith("`last()` is taken to scale")]
+
+
+def test_a_value_that_a_layer_computes_anew_before_it_is_multiplied() -> None:
+    source = f"""import tensorflow as tf
+class Embed(tf.keras.layers.Layer):
+    def __init__(self):
+        super().__init__()
+        self.inner = tf.keras.layers.Dense(4)
+    def call(self, x):
+        x = self.inner(x)
+        x *= 0.7
+        return x
+m = tf.keras.Sequential([Embed(), tf.keras.layers.Dense(1)])
+o = tf.keras.optimizers.SGD(0.1)
+{BATCHES}{STEP}"""
+    found = converted(source)
+    assert "x *= 0.7\n" in found.code
+    assert findings(found) == []

@@ -193,10 +193,15 @@ class BatchSizes:
         return any(value.node in self._unmultiplied for value in self.values.of(number))
 
     @cached_property
+    def sizes_of_joined(self) -> list[cst.BaseExpression]:
+        """What pipelines take as batch size where their batches are joined; it stays."""
+        given = (n for data in self.joined for n in self._size_arguments(data))
+        return [n for n in given if isinstance(n, cst.BaseExpression) and n not in self._multiplied]
+
+    @cached_property
     def _size_names_of_joined(self) -> list[cst.Name]:
         """The names that pipelines take as batch size where their batches are joined."""
-        given = (n for data in self.joined for n in self._size_arguments(data))
-        return [node for node in given if isinstance(node, cst.Name)]
+        return [node for node in self.sizes_of_joined if isinstance(node, cst.Name)]
 
     @cached_property
     def _multiplied(self) -> frozenset[cst.BaseExpression]:
@@ -206,11 +211,9 @@ class BatchSizes:
     @cached_property
     def _unmultiplied(self) -> frozenset[cst.CSTNode]:
         """The literals that define batch sizes and stay: batches are joined, or the size is multiplied where it is read."""
-        joined = (n for data in self.joined for n in self._size_arguments(data))
         read = (n for size in self.numbers for n in self._sources.find_sources(size))
-        return frozenset(n for n in (*joined, *read) if isinstance(n, cst.Integer)) - {
-            *self.numbers
-        }
+        found = (*self.sizes_of_joined, *read)
+        return frozenset(n for n in found if isinstance(n, cst.Integer)) - {*self.numbers}
 
     @cached_property
     def _literal_sizes(self) -> frozenset[float]:

@@ -21,7 +21,7 @@ class CommandLines:
 
     def sets(self, name: cst.BaseExpression) -> bool:
         """Whether a name is a parameter whose value comes from a command line."""
-        if not isinstance(name, cst.Name) or not self.functions:
+        if not isinstance(name, cst.Name):
             return False
         reaching = self._values.definitions.reaching(name)
         return bool(reaching) and all(
@@ -30,7 +30,8 @@ class CommandLines:
 
     def sets_parameter(self, param: cst.Param) -> bool:
         """Whether a command line gives this parameter its value."""
-        return self._values.module.owner(param) in self.functions
+        function = self._values.module.owner(param)
+        return function in self.functions or self._values.overridden.is_given_unseen(function)
 
     @cached_property
     def functions(self) -> frozenset[cst.CSTNode]:

@@ -47,10 +47,13 @@ _OF_NUMBERS: dict[str, str] = {
     "full": "shape: n, fill_value: r -> [n] r",
     **dict.fromkeys("repeat tile".split(), "x: r, repeats: n -> [l+n] r"),
     **dict.fromkeys("concatenate concat hstack".split(), "x: r -> [l+m] r"),
+    **dict.fromkeys("percentile quantile".split(), "x: r, q: _ -> r"),
     **dict.fromkeys("argmin argmax".split(), "x: r -> l"),
     "bincount": "x: _, weights: _, minlength: _ -> [0] l",
     "append": "x: r, values: r -> [l] r",
-    "zeros": "shape: n -> [n]",
+    "array_split": "x: r, sections: _ -> [0][l] r",
+    **dict.fromkeys("zeros empty".split(), "shape: n -> [n]"),
+    **dict.fromkeys("cumsum insert".split(), "x: r -> [l] r"),
     "ones": "shape: n -> [n] 0",
     "permutation": "x: n -> [n] n",
     "choice": "a: _, size: b -> [b] 0",
@@ -83,6 +86,12 @@ _OF_DATASETS: dict[str, str] = {
         "cache filter interleave map prefetch shard shuffle skip apply with_options as_numpy_iterator".split(),
         "-> [l]",
     ),
+}
+#: Functions of `tf.data`.
+_MAKING_DATASETS = {
+    "from_tensor_slices": "-> [0]",
+    "range": "stop: n -> [n] n",
+    "cardinality": "dataset: _ -> l",
 }
 #: Of these, those that count rows of the data, where no method has made batches of them yet.
 _COUNTING_ROWS = {"take": "count: 0 -> [0]", "skip": "count: 0 -> [l]"}
@@ -165,12 +174,14 @@ class TensorFlowScale:
             return f"{', '.join(names)} -> _"
         if kind := tf_api.find_callback(name):
             return _CALLBACKS.get(kind, _ANY)
+        if name.startswith("time."):
+            return "-> 0"
         if tf_api.makes_optimizer(name):
             return _OPTIMIZER
         if name.startswith("tensorflow.train.Checkpoint"):
             return _ANY
         if name.startswith("tensorflow.data."):
-            return {"from_tensor_slices": "-> [0]", "range": "stop: n -> [n] n"}.get(last, "-> [u]")
+            return _MAKING_DATASETS.get(last, "-> [u]")
         if re.search(r"_dataset_from_\w+$", last):
             size = argument(call, "batch_size")
             return "batch_size: b -> [-b][b] 0" if size is not None else "-> [-1][1] 0"
@@ -193,6 +204,8 @@ class TensorFlowScale:
             return _FIT if name == "fit" else _FIT_GENERATOR
         if not isinstance(call.func, cst.Attribute):
             return self._signature_of_object(values, call)
+        if name in _READING and not call.args:
+            return "-> [l] v"
         if values.may_be(call.func.value, Role.DATASET):
             if name == "repeat" and not call.args:
                 return _FOREVER
@@ -201,10 +214,10 @@ class TensorFlowScale:
             return _OF_DATASETS.get(name)
         if name in _SAVING:
             return _ANY
+        if name in _POSITIONS and not call.args:
+            return "-> l"
         if name == "add_weight":  # what is assigned to it later tells how it scales
             return _ANY
-        if name in _READING and not call.args:
-            return "-> [l] v"
         return self._signature_of_object(values, call)
 
     @cached_property
@@ -330,6 +343,7 @@ class TensorFlowScale:
         """Return the expressions that HVD801 and HVD802 edit, with the exponents by which the edits change them."""
         sizes = self._sizes
         return {
+            **dict.fromkeys(sizes.sizes_of_joined, EditedExponents()),
             **dict.fromkeys(sizes.numbers, EditedExponents(value=1)),
             **dict.fromkeys(sizes.counts, EditedExponents(value=-1)),
             **dict.fromkeys(sizes.joined, EditedExponents(length=-1, of_element=1)),
@@ -391,6 +405,8 @@ class TensorFlowScale:
 
     def operator_of(self, name: str) -> str:
         """Return the Python operator that a library function stands for; '' for other functions."""
+        if name == "tensorflow.data.Dataset.zip":
+            return "zip"
         return _OPERATORS.get(name.rpartition(".")[2], "") if _MODULES.fullmatch(name) else ""
 
     def is_range(self, name: str) -> bool:

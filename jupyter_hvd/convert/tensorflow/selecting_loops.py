@@ -69,16 +69,21 @@ class LoopIterables:
             inner, self._values.qualified(inner.func)
         )
 
+    def _is_range(self, iterable: cst.BaseExpression) -> bool:
+        """Whether an expression is a `range`, from any number on."""
+        inner = self._values.flow.unwrap_iteration(iterable)
+        return isinstance(inner, cst.Call) and is_range(self._values.qualified(inner.func))
+
     def split_counters(
         self, iterable: cst.BaseExpression
     ) -> tuple[cst.BaseExpression, tuple[cst.BaseExpression, ...]]:
-        """Split `zip(range(n), batches)` into `batches` and the counters `(range(n),)`. Other iterables are returned with no
-        counters.
+        """Split `zip(range(k, n), batches)` into `batches` and the counters `(range(k, n),)`. Other iterables are returned
+        with no counters.
         """
         zipped = self._values.flow.unwrap_iteration(iterable)
         if isinstance(zipped, cst.Call) and self._values.qualified(zipped.func) == "builtins.zip":
             given = positional_arguments(zipped)
-            counts = tuple(filter(self.is_counter, given))
+            counts = tuple(each for each in given if self._is_range(each) or self.is_counter(each))
             others = [each for each in given if each not in counts]
             if counts and len(others) == 1 and not any(arg.star for arg in zipped.args):
                 inner, more = self.split_counters(others[0])
