@@ -503,6 +503,8 @@ class Tracer(Selections):
             over = self.iteration(self.whole(self.written_out([*over.fixed])))
         array = self.generate(self.here, "item", over, lambda item: item)
         keys = self.generate(self.here, "item", over, lambda item: self.applied(key, item))
+        if not isinstance(keys.type, Array) or keys.type.element != REAL:
+            raise self.error("a key that is not one number", "sort by one after the other")
         return self.once(array, "items"), self.once(keys, "keys")
 
     def _sorted_by(self, values: Any, key: Any, reverse: Any) -> Any:
