@@ -103,6 +103,20 @@ def raised_under_a_condition_in_a_loop(x):
     return total
 
 
+@case(X, "newton")
+def raised_in_a_while(x, how):
+    z, k = 1.0, 0
+    while abs(z * z - 2) > 1e-9 and k < 40:
+        if how == "newton":
+            z -= (z * z - 2 - 0.01 * x[0]) / (2 * z)
+        else:
+            raise ValueError(how)
+        if z > 100:
+            raise ValueError("diverges")
+        k += 1
+    return z
+
+
 @case(X)
 def returned_at_an_index(x):
     for i in range(len(x)):

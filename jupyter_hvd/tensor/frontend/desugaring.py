@@ -58,6 +58,7 @@ class _Desugarer(ast.NodeTransformer):
         self.value_of = value_of
         self.refuse = refuse
         self.loops = 0  # around, in the same function
+        self.is_while = False  # whether the innermost of them is a `while`
         self.failed = (
             ""  # the name that counts failed assertions of the function, and errors in its loops
         )
@@ -115,7 +116,9 @@ class _Desugarer(ast.NodeTransformer):
         if not self.loops:
             return node
         error = ast.Constant(ast.unparse(node.exc) if node.exc else "raise")
-        return [self._fail(node, _tracer_call("raised_in_loop", error)), _at(node, ast.Continue())]
+        failing = self._fail(node, _tracer_call("raised_in_loop", error))
+        # A `continue` in a `while` could skip the statement that counts its iterations.
+        return [failing] if self.is_while else [failing, _at(node, ast.Continue())]
 
     def _fail(self, node: ast.AST, value: ast.expr) -> ast.stmt:
         """Return the statement that counts a failure."""
@@ -171,12 +174,14 @@ class _Desugarer(ast.NodeTransformer):
             node.orelse = []
         always = isinstance(node, ast.While) and isinstance(node.test, ast.Constant)
         ends_by_return = always and not contains_jump(node.body, ast.Break)
-        around, self.returns = self.returns, False
+        around, self.returns = (self.returns, self.is_while), False
+        self.is_while = isinstance(node, ast.While)
         self.loops += 1
         self.generic_visit(node)
         self.loops -= 1
+        returned_around, self.is_while = around
         if not self.returns:
-            self.returns = around
+            self.returns = returned_around
             return [*begin, node, *end]
         result, returned = self.result
         found = next(x for x in ast.walk(node) if isinstance(x, ast.Break))
