@@ -118,7 +118,8 @@ class Instance:
     def carried_arrays(self) -> tuple[CarriedArray, ...]:
         """The arrays that loops of the program, or of the one that it is a derivative of, copy in each iteration."""
         primal = self.primal
-        return tuple(find_carried_arrays(self.ssa if primal is None else primal.ssa))
+        found = find_carried_arrays(self.ssa if primal is None else primal.ssa)
+        return tuple({(str(one), one.place): one for one in found}.values())
 
     @cached_property
     @deep_recursion()

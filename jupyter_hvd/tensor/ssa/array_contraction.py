@@ -102,7 +102,8 @@ class CarriedArray:
         return found[0] if found else "an array"
 
     def __str__(self) -> str:
-        line = f" (line {self.read.line})" if self.read is not None else ""
+        at = self.read or self.place
+        line = "" if at is None else f" (line {at.line})"
         return f"an iteration copies all of `{self.name}`: {self.reason}{line}"
 
 
@@ -162,11 +163,12 @@ def _changed_width(loop: Recurrence, place: int) -> int | None:
         rows = rows.move_dims(kinds.in_, 0, kinds.out, 0, j)
         apart = rows.reverse().apply_range(rows).deltas()
         apart = apart.project_out(kinds.param, 0, apart.dim(kinds.param))
-        if apart.is_empty() or not apart.dim_has_any_upper_bound(kinds.set, 0):
+        most = apart.dim_max_val(0)
+        if not most.is_int():  # infinite, or of no rows none
             continue
-        width = apart.dim_max_val(0).to_python() + 1
+        width = int(most.to_python()) + 1
         if not size.is_constant or size.constant > max(SHORT, 2 * width):
-            return int(width)
+            return width
     return None
 
 
