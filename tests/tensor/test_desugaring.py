@@ -193,6 +193,30 @@ def returned_of_short_written_loop(x):
     return x[0]
 
 
+def _place_of(name):
+    for k, known in enumerate(("a", "b", "c")):
+        if known == name:
+            return k
+    raise KeyError(name)
+
+
+def _has_more_than(x, bound):
+    for v in x:  # noqa: SIM110 - a `return` in a loop is what it tests
+        if v > bound:
+            return True
+    return False
+
+
+@case(X)
+def returned_by_helpers(x):
+    total = x[_place_of("b")] ** 2
+    if _has_more_than(x, 1.9):
+        total += x[0]
+    if _has_more_than(x, 2.1):
+        total += x[1] ** 3
+    return total
+
+
 @case(X)
 def named_in_a_condition(x):
     if (n := len(x)) > 3 and np.sum(x) > 0:

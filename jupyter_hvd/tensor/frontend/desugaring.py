@@ -169,8 +169,7 @@ class _Desugarer(ast.NodeTransformer):
             node.body = _Before(ast.Break, [_assign(node, left, ast.Constant(1.0))]).block(
                 node.body
             )
-            test = _compare(_name(left), ast.Eq(), ast.Constant(0))
-            end = self._block([_at(node, ast.If(test, node.orelse, []))])
+            end = self._block([_at(node, ast.If(_is_unset(left), node.orelse, []))])
             node.orelse = []
         always = isinstance(node, ast.While) and isinstance(node.test, ast.Constant)
         ends_by_return = always and not contains_jump(node.body, ast.Break)
@@ -187,7 +186,7 @@ class _Desugarer(ast.NodeTransformer):
         found = next(x for x in ast.walk(node) if isinstance(x, ast.Break))
         leave = _at(found, ast.Break()) if self.loops else self._return(found, _name(result))
         if not ends_by_return:
-            test = _compare(_name(returned), ast.Eq(), ast.Constant(1))
+            test = ast.UnaryOp(ast.Not(), _is_unset(returned))
             leave = _at(found, ast.If(test, [leave], []))
         if not self.loops:
             self.returns = False
@@ -202,7 +201,7 @@ class _Desugarer(ast.NodeTransformer):
             left = self._fresh("left")
             begin.append(_assign(node, left, ast.Constant(0.0)))
             body = _Before(ast.Break, [_assign(node, left, ast.Constant(1.0))]).block(body)
-            test = _compare(_name(left), ast.Eq(), ast.Constant(1))
+            test = ast.UnaryOp(ast.Not(), _is_unset(left))
             leave.append(_at(node.target, ast.If(test, [_at(node, ast.Break())], [])))
         for k, loop in enumerate(reversed(nested)):
             if isinstance(loop.iter, ast.Tuple):  # the items by the names of the user's target
@@ -487,6 +486,11 @@ def _assign(node: ast.AST, name: str, value: ast.expr) -> ast.Assign:
 
 def _compare(left: ast.expr, op: ast.cmpop, right: ast.expr) -> ast.Compare:
     return ast.Compare(left, [op], [right])
+
+
+def _is_unset(flag: str) -> ast.Call:
+    """Return the condition that a flag is not set."""
+    return _tracer_call("is_unset", _name(flag))
 
 
 def _all_of(tests: Sequence[ast.expr]) -> ast.expr:

@@ -766,7 +766,7 @@ class _Rewriter:
 
     def _flag_is_unset(self, shown: ast.AST, flag: str) -> ast.Call:
         """Return the condition that no `break` has set a flag."""
-        return self.call(shown, "compare", _strings(["=="]), _name(flag), ast.Constant(0))
+        return self.call(shown, "call", _tracer_method("is_unset"), _name(flag))
 
     def visit_While(self, node: ast.While) -> None:
         """Check that a `while` loop has a known bound on its iterations, and enter it."""

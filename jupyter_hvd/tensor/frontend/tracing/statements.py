@@ -394,6 +394,10 @@ class Statements(Recurrences):
             self.place,
         )
 
+    def is_unset(self, flag: Any) -> Any:
+        """Whether no `break` or `return` has set a flag, which is a number of Python's where none may have."""
+        return not flag if isinstance(flag, float) else self._compare("==", flag, 0)
+
     def raised_in_loop(self, error: str) -> int:
         """Return 1 for a `raise` in a loop where indices or data decide whether the program reaches it; else raise its error."""
         inner = {i for i, _ in self.binders}
