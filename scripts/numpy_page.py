@@ -7,10 +7,11 @@ stands for and what that costs.
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import linecache
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ import numpy as np
 from jupyter_hvd.tensor import TensorFunction, tensor
 from jupyter_hvd.tensor.cost.formula import cost_formula
 from jupyter_hvd.tensor.derivative.elementary import REALS, TABLE
+from jupyter_hvd.tensor.frontend import forms  # noqa: F401 — it enters the definitions
+from jupyter_hvd.tensor.prelude.definitions import DEFINITIONS, Definition
 
 TYPES = {
     "x": '"n"', "y": '"n"', "c": '"k"', "A": '"n m"', "B": '"m n"', "S": '"n n"', "T": '"b n m"',
@@ -66,7 +69,7 @@ CALLS = {
     "sums": (
         "np.sum(x)", "x.sum()", "np.sum(A, axis=0, where=A > 1, initial=s)", "np.mean(A, where=A > 0.8)", "np.maximum.reduce(A)", "np.sum(A, axis=0)", "A.sum(axis=1, keepdims=True)", "A.sum()",
         "np.mean(x)", "A.mean(axis=0)", "np.average(x, weights=y)", "np.nansum(x)", "np.nanprod(x)", "np.nanmean(x)", "np.nanmax(x)", "np.nanstd(x)", "np.var(x)", "np.std(x)", "A.std(axis=0)",
-        "np.trapezoid(x, dx=0.1)", "np.trapezoid(A, x, axis=0)", "np.polyval(y[:3], s)",
+        "np.trapezoid(x, dx=0.1)", "np.trapezoid(A, x, axis=0)", "np.polyval(y[:3], s)", "np.polyfit(x, y, 1)",
         "np.linalg.norm(x)", "np.linalg.norm(A)", "np.linalg.norm(A, axis=1)", "np.linalg.norm(x, 1)",
         "np.linalg.norm(x, 3)", "np.trace(S)", "np.cov(A)", "np.corrcoef(x, y)[0, 1]", "np.histogram(x, bins=3, range=(0.5, 1.5), weights=y)[0]",
     ),
@@ -110,7 +113,7 @@ CALLS = {
         "jax.nn.log_softmax(A, axis=0)", "max(x)", "np.ptp(x)", "np.linalg.norm(x, np.inf)", "np.linalg.norm(A, 1)", "np.any(x > 1.3) * x", "np.all(A > 0.7, axis=0) * y[:3]",
     ),
     "sorting": (
-        "np.sort(x)", "np.sort(A, axis=0)", "np.median(x)", "np.quantile(x, 0.4)", "np.percentile(A, 25, axis=0)",
+        "np.sort(x)", "np.partition(x, 2)[2]", "np.sort(A, axis=0)", "np.median(x)", "np.quantile(x, 0.4)", "np.percentile(A, 25, axis=0)",
     ),
     "data-dependent indices": (
         "np.argmax(x)", "x[np.argmin(y)]", "A[np.arange(len(A)), np.argmax(A, axis=1)]", "x[np.argsort(y)]",
@@ -229,6 +232,7 @@ def _number(x: float) -> str:
 def page() -> Iterator[str]:
     yield HEAD
     yield from elementary_functions()
+    printed = set[Callable[..., Any]]()
     for title, calls in CALLS.items():
         if title in FORMER_ANCHORS:
             yield f'\n<a id="{FORMER_ANCHORS[title]}"></a>'
@@ -238,6 +242,30 @@ def page() -> Iterator[str]:
             shown = body.replace("\n", " ").replace("|", "\\|")
             shown = shown if len(shown) <= LONG else f"{shown[:LONG]} …"
             yield f"| `{call.replace('|', chr(92) + '|')}` | `{shown}` | {cost} |"
+        yield from definitions(calls, printed)
+    yield "\n## Other definitions"
+    yield from definitions(None, printed)
+
+
+def definitions(calls: Sequence[str] | None, printed: set[Callable[..., Any]]) -> Iterator[str]:
+    """Lines with the sources of the prelude's definitions that calls name; all for None. Those that are `printed` are left out."""
+    sources = []
+    for definition in DEFINITIONS:
+        named = calls is None or any(_calls(definition, call) for call in calls)
+        if named and definition.body not in printed:
+            printed.add(definition.body)
+            sources.append(inspect.getsource(definition.body).rstrip())
+    if sources:
+        yield "\nAs the prelude defines them:\n\n```python"
+        yield "\n\n\n".join(sources)
+        yield "```"
+
+
+def _calls(definition: Definition, call: str) -> bool:
+    """Whether a call names a definition: by its path, or as a method."""
+    path = ".".join(definition.path).replace("numpy.", "np.", 1)
+    by_method = definition.method and f".{definition.name}(" in call and ("jax." not in call)
+    return f"{path}(" in call or by_method
 
 
 ELEMENTARY = """
@@ -261,7 +289,7 @@ HEAD = """# NumPy in the tensor language
 
 `scripts/numpy_page.py` makes this page (`make docs`), and `tests/tensor/test_numpy.py` runs every line of it, the value and the gradient.
 
-Each function is defined by the program next to it. So structural zeros are preserved, and its cost is the cost
+Each function is defined by the program next to it. Functions of the prelude (`tensor/prelude`) are defined by NumPy's other functions; their source is below each table. So structural zeros are preserved, and its cost is the cost
 of that program. `numpy`, `jax.numpy`, methods and operators are equivalent: `np.sum(x)`, `jnp.sum(x)`, `x.sum()`. Here x and y have n entries, c has k,
 A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
 

@@ -132,6 +132,7 @@ class CalledFunction(ABC):
         known = None if extended is None else self._before.find(extended, outside)
         if known is None:
             call = self._checked(args, kwargs)
+            call.warn_of_copies()
             run, arrays = call.compile_kernel(self._shards)
             found = run.on(arrays)
             extended = self._append_outer_arrays(complete)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
@@ -35,6 +37,8 @@ RELATIONS = Relation | IndexArray | TupleSet
 SMALL = (
     1 << 16
 )  # bytes of an array whose entries are compared in less time than it takes to check them
+COPIED = 1_000_000  # entries that all iterations of a loop may copy before a warning says so
+_SHOWN: dict[str, dict[Any, Any]] = {}  # the warnings of each file that have been shown
 MANY = 256  # calls of a function that are known again
 
 
@@ -103,7 +107,16 @@ class Call(NamedTuple):
         from .jax.backend import kernel, plan_call
 
         made = kernel(self.instance, self.sizes, self.constants)
-        return plan_call(made, tuple(self.arguments.values()))
+        found = plan_call(made, tuple(self.arguments.values()))
+        return replace(found, copied=tuple(map(str, self.instance.carried_arrays)))
+
+    def warn_of_copies(self) -> None:
+        """Warn, once for each line, of loops that copy so much of an array that this call takes long for that."""
+        for one in self.instance.carried_arrays:
+            if one.place is not None and one.steps(self.sizes) >= COPIED:
+                at = one.place
+                shown = _SHOWN.setdefault(at.filename, {})
+                warnings.warn_explicit(str(one), UserWarning, at.filename, at.line, registry=shown)
 
 
 class CachedCall(NamedTuple):

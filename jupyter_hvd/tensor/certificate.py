@@ -93,6 +93,7 @@ class Certificate:
     kernel: Kernel
     device: str
     jax: str
+    copied: tuple[str, ...] = ()  # arrays that loops copy in each iteration, and why
 
     def json(self) -> str:
         """Return all figures as one JSON object."""
@@ -122,6 +123,7 @@ class Certificate:
                 lines.append(
                     f"  {what + ' grow as':26}size^{value:.2f} (value), size^{gradient:.2f} (with gradient)"
                 )
+        lines += [f"  loops                     {one}" for one in self.copied]
         last = self.points[-1]
         lines.append(
             f"  measured                  {1e3 * last.value_seconds:.3g} ms the value, {1e3 * last.gradient_seconds:.3g} ms "
@@ -179,6 +181,7 @@ def certify(
         kernel=_kernel(both, instance, points[-1].sizes, given),
         device=str(jax.devices()[0].device_kind),
         jax=jax.__version__,
+        copied=tuple(map(str, instance.carried_arrays)),
     )
 
 

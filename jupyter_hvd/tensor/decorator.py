@@ -86,11 +86,22 @@ class Named:
     instance: Instance
 
 
+def _callable_by_name(function: Callable[..., Any]) -> inspect.Signature:
+    """Return a function's signature, with positional-only parameters as ordinary ones: derivatives name them."""
+    declared = inspect.signature(function)
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [
+        x.replace(kind=kind) if x.kind is x.POSITIONAL_ONLY else x
+        for x in declared.parameters.values()
+    ]
+    return declared.replace(parameters=parameters)
+
+
 class WrittenFunction(TensorFunction):
     """A tensor function written in Python."""
 
     def __init__(self, function: Callable[..., Any], rewritten: Rewritten) -> None:
-        super().__init__(function.__name__, inspect.signature(function))
+        super().__init__(function.__name__, _callable_by_name(function))
         functools.update_wrapper(self, function)
         self._python = function
         self._rewritten = self._body = rewritten

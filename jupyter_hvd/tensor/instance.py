@@ -12,7 +12,7 @@ from .language.depth import deep_recursion
 from .language.provenance import Origin, carry_origins
 from .language.terms import Lambda, Term
 from .language.types import Layout, Parameter, Type
-from .ssa.array_contraction import contract_arrays
+from .ssa.array_contraction import CarriedArray, contract_arrays, find_carried_arrays
 from .ssa.convert import to_ssa
 from .ssa.loop_hoisting import hoist_loop_invariants
 from .ssa.normalize import normalize
@@ -112,6 +112,14 @@ class Instance:
     def ssa(self) -> Program:
         """The simplified Tensor SSA without markers."""
         return resolve_markers(self.differentiable)
+
+    @cached_property
+    @deep_recursion()
+    def carried_arrays(self) -> tuple[CarriedArray, ...]:
+        """The arrays that loops of the program, or of the one that it is a derivative of, copy in each iteration."""
+        primal = self.primal
+        found = find_carried_arrays(self.ssa if primal is None else primal.ssa)
+        return tuple({(str(one), one.place): one for one in found}.values())
 
     @cached_property
     @deep_recursion()

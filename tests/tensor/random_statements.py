@@ -33,17 +33,37 @@ def statements(choose: random.Random, indices: list[str], depth: int) -> Iterato
     """A block, indented by what holds it."""
     for _ in range(choose.randint(1, 3)):
         kind = choose.random()
-        if kind < 0.15 and depth:
-            yield f"if {choose.choice((f'x[{indices[-1]}] > 1', f'{indices[-1]} == 2', 'i > 1'))}:"
+        if kind < 0.05:
+            yield from leaving(choose, indices)
+        elif kind < 0.18 and depth:
+            yield f"if {condition(choose, indices)}:"
             yield from ("    " + line for line in statements(choose, indices, depth - 1))
             if choose.random() < 0.5:
                 yield "else:"
                 yield from ("    " + line for line in statements(choose, indices, depth - 1))
-        elif kind < 0.3 and depth and len(indices) < 2:
+        elif kind < 0.33 and depth and len(indices) < 2:
             yield f"for j in range({choose.choice(('i', '2', 'len(x)'))}):"
             yield from ("    " + line for line in statements(choose, [*indices, "j"], depth - 1))
         else:
             yield change(choose, indices)
+
+
+def condition(choose: random.Random, indices: list[str]) -> str:
+    return choose.choice((f"x[{indices[-1]}] > 1", f"{indices[-1]} == 2", "i > 1"))
+
+
+def leaving(choose: random.Random, indices: list[str]) -> Iterator[str]:
+    """What leaves an iteration, a loop or the function, or asserts or names something."""
+    kind = choose.randrange(6)
+    if kind == 0:
+        yield f"assert x[{indices[-1]}] > -9"
+    elif kind == 1:
+        yield f"if (v := {expression(choose, indices)}) > 0.6:"
+        yield "    s += v"
+    else:
+        yield f"if {condition(choose, indices)}:"
+        e = expression(choose, indices)
+        yield f"    {('continue', 'break', 'raise ValueError(s)', f'return s + {e}')[kind - 2]}"
 
 
 def change(choose: random.Random, indices: list[str]) -> str:
@@ -82,14 +102,22 @@ def module(seeds: range, folder: Path) -> ModuleType:
 
 
 def agrees(function: Callable[[Any], Any], x: np.ndarray) -> bool:
-    """Whether a function is taken; raises AssertionError where it gives another number than Python."""
+    """Whether a function is taken; raises AssertionError where it gives another number than Python, or its gradient costs
+    more than four times as much.
+    """
     with np.errstate(over="ignore"):
-        expected = function(x)
+        try:
+            expected = function(x)
+        except ValueError:
+            expected = np.nan
+    f = tensor(function)
     try:
-        found = tensor(function).interpret(x)
+        found = f.interpret(x)
     except TensorError:
         return False
     np.testing.assert_allclose(found, expected, rtol=1e-9, err_msg=function.__name__)
+    value, both = f.cost(x).io, f.value_and_grad("x").cost(x).io
+    assert both <= 4 * value, f"{function.__name__}: {both} > 4·{value}"
     return True
 
 

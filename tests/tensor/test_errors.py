@@ -31,10 +31,10 @@ REFUSED = [
     ("«x[0] = 1»\n    return x", (X,), "the caller's", "copy"),
     ("y = x\n    «y.append(3)»\n    return y", (X,), "append", "y = []"),
     (
-        "for v in x:\n        if v > 1:\n            «return v»\n    return 0",
+        "for v in x:\n        if v > 1:\n            «return v»",
         (X,),
-        "return",
-        "and `break`",
+        "nothing is returned",
+        "for that case",
     ),
     ("return «[x[i] for i in range(len(x)) if i > 1]»", (X,), "data decide", "np.where"),
     ("return sum(x) * «np.random.rand()»", (X,), "each call", "outside"),

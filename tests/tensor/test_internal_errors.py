@@ -7,11 +7,12 @@ from differences import compiled
 
 from jupyter_hvd.tensor import TensorError, tensor
 from jupyter_hvd.tensor.called_function import CalledFunction
-from jupyter_hvd.tensor.frontend.captured_data import ArrayMet
+from jupyter_hvd.tensor.frontend.captured_data import ArrayMet, EndsDescendError
 from jupyter_hvd.tensor.frontend.rewrite import OURS
+from jupyter_hvd.tensor.frontend.tracers import UnreadableError
 from jupyter_hvd.tensor.frontend.tracing import calls, packing
 from jupyter_hvd.tensor.frontend.tracing.arrays import SizesMet
-from jupyter_hvd.tensor.frontend.tracing.recurrences import InOrder
+from jupyter_hvd.tensor.frontend.tracing.recurrences import InOrder, NoSuchEntry
 from jupyter_hvd.tensor.frontend.tracing.statements import Raised
 from jupyter_hvd.tensor.ssa import array_contraction
 
@@ -52,6 +53,31 @@ def filled_otherwise(x):
     return np.sum(y)
 
 
+def no_such_entry(x):
+    y = [x[0]]
+    for i in range(3):
+        if i > 0:
+            y.append(0.5 * y[-2])
+        else:
+            y.append(x[1])
+    return sum(y)
+
+
+def ends_descend(x, ends):
+    total = 0.0
+    for i in range(len(ends) - 1):
+        for k in range(ends[i], ends[i + 1]):
+            total += (i + 1) * x[k] ** 2
+    return total
+
+
+def reads_the_last_iteration(x):
+    h = 0.0
+    for v in x:
+        h = np.tanh(h + v)
+    return h
+
+
 @pytest.mark.parametrize(
     ("kind", "f", "arguments"),
     [
@@ -60,6 +86,9 @@ def filled_otherwise(x):
         (ArrayMet, array_from_outside, (X,)),
         (InOrder, in_order, (X,)),
         (Raised, raised, (X,)),
+        (NoSuchEntry, no_such_entry, (X,)),
+        (EndsDescendError, ends_descend, (X, np.array([2, 0, 3]))),
+        (UnreadableError, reads_the_last_iteration, (X,)),
         (array_contraction._NotFilled, filled_otherwise, (X,)),
     ],
 )
@@ -121,7 +150,7 @@ PROGRAMS = [
     ("return int('a') * x[0]", ""),
     ("a, b = x\n    return a", ""),
     ("return max([]) + x[0]", ""),
-    ("return sorted(x, key=abs)", "argsort"),
+    ("return sorted(x, key=lambda v: (v, v))", "not one number"),
     ("y = []\n    y.reverse(1)\n    return x", ""),
     ("return np.unique(x)[0]", "size=k"),
     ("for i in range(int(x[0])):\n        x = x + 1\n    return x", "data decide"),

@@ -15,6 +15,7 @@ import pytest
 import random_loops
 
 from jupyter_hvd.tensor import TensorError, tensor
+from jupyter_hvd.tensor.frontend.tracers import UnreadableValue
 from jupyter_hvd.tensor.jax.precision import keeping_float64
 from jupyter_hvd.tensor.lowering.recomputation import block_length
 from jupyter_hvd.tensor.ssa.program import Recurrence
@@ -1026,3 +1027,18 @@ def test_lists_of_what_a_loop_carries_are_its_history():
     assert carried(whole) == 1
     np.testing.assert_allclose(otherwise(0.5, x), otherwise.python(0.5, x))
     assert carried(otherwise) == 2
+
+
+def test_that_a_loop_carries_values_is_decided_by_the_error_not_its_text(monkeypatch):
+    @tensor
+    def f(x):
+        h, total = 0.0, 0.0
+        for v in x:
+            h = np.tanh(h + v)
+            total += h
+        return total
+
+    made = UnreadableValue.__init__
+    monkeypatch.setattr(UnreadableValue, "__init__", lambda self, *_: made(self, "no", "value"))
+    x = normal(40)
+    assert f.interpret(x) == pytest.approx(f.python(x))

@@ -30,6 +30,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, cast
@@ -37,7 +38,9 @@ from typing import Any, cast
 from ..language.depth import deep_recursion
 from ..language.errors import Place, TensorError
 from .captured_data import Surroundings
+from .desugaring import desugar
 from .lambdas import LAMBDA, NAME, as_definition
+from .syntax import contains, contains_jump, dotted_name, read_names
 
 OURS = str(Path(__file__).parents[1])  # the folder of the package's own frames
 TRACER = "__tensor__"
@@ -45,7 +48,6 @@ OUTSIDE = "__outside__"  # where the function's names from outside are looked up
 LONG = 32  # operands of one sum or product above which it is built as a balanced tree
 
 _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
-    ast.With: ("a `with` statement is not an expression", "move it to the caller"),
     ast.Try: ("a `try` statement is not an expression", "move it to the caller"),
     ast.Delete: ("`del` is a mutation", "let the name go out of use"),
     ast.Global: ("`global` is a mutation", "return the value"),
@@ -87,9 +89,6 @@ _SIGNS: dict[type[ast.AST], str] = {
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-#: What has names of its own: statements around it do not change them.
-INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-
 
 #: Calls that show what a function computes; `f.debug(…)` makes them.
 DEBUGGING = frozenset(
@@ -165,10 +164,11 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
             read = ast.parse(source)
             ast.increment_lineno(read, first - 1)
             rewriter = _Rewriter(source.splitlines(), first, filename)
-            tree = rewriter.module(read)
             cells = dict(
                 zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
             )
+            simpler = desugar(read, partial(_value_of, function, cells), rewriter.refuse)
+            tree = rewriter.module(simpler)
             outside = _names_with_data(function, cells) - rewriter.assigned.keys()
             if outside:
                 tree = _Outside(outside).visit(tree)
@@ -263,12 +263,11 @@ def _iterate_globals(code: CodeType) -> Iterator[str]:
             yield from _iterate_globals(constant)
 
 
-def _dotted_name(node: ast.AST) -> str | None:
-    """Return `a.b.c` for attributes of a name; None for another expression."""
-    if isinstance(node, ast.Attribute):
-        before = _dotted_name(node.value)
-        return before and f"{before}.{node.attr}"
-    return node.id if isinstance(node, ast.Name) else None
+def _value_of(function: Callable[..., Any], cells: Mapping[str, CellType], node: ast.expr) -> Any:
+    """Return the value of a name from outside, or of its attribute, as it is now; None for another expression."""
+    path = tuple((dotted_name(node) or "").split("."))
+    found = _read_captured(path, cells, function.__globals__)
+    return getattr(builtins, path[0], None) if found is None and not path[1:] else found
 
 
 def _read_captured(
@@ -301,7 +300,7 @@ def _read_source(function: Callable[..., Any]) -> tuple[str, int, str]:
 
 def is_debugging(node: ast.expr) -> bool:
     """Whether an expression prints or stops in a debugger, which compiled calls leave out."""
-    return isinstance(node, ast.Call) and _dotted_name(node.func) in DEBUGGING
+    return isinstance(node, ast.Call) and dotted_name(node.func) in DEBUGGING
 
 
 class _Rewriter:
@@ -391,8 +390,6 @@ class _Rewriter:
                 return ("annotation",)
             case ast.For() | ast.AsyncFor() | ast.comprehension():
                 return ("target",)
-            case ast.Assert():  # whose message need not be an expression of the language
-                return ("msg",)
         return ()
 
     # Places and errors
@@ -522,7 +519,7 @@ class _Rewriter:
     def leave_Raise(self, node: ast.Raise, _made: ast.Raise) -> ast.stmt:
         """Return the statement that reports a `raise` to the tracer."""
         call = self.call(node, "raised", ast.Constant(self._source_text(node.exc) or "raise"))
-        return ast.copy_location(ast.Expr(call) if self.around else ast.Return(call), node)
+        return ast.copy_location(ast.Return(call), node)
 
     def _source_text(self, node: ast.expr | None) -> str | None:
         """Return an expression's text as written, or as `ast` formats it if it spans several lines."""
@@ -532,9 +529,6 @@ class _Rewriter:
             return ast.unparse(node)
         at = self.place(node)
         return at.text[at.column : at.end_column]
-
-    def leave_Assert(self, node: ast.Assert, made: ast.Assert) -> ast.stmt:
-        return ast.copy_location(ast.Expr(self.call(node, "asserted", made.test)), node)
 
     def leave_Return(self, node: ast.Return, made: ast.Return) -> ast.Return:
         assert made.value is not None
@@ -705,7 +699,6 @@ class _Rewriter:
 
     def visit_For(self, node: ast.For) -> None:
         """Check a `for` loop, and count it as open, so that statements visited next are known to be in it."""
-        self._check_returns(node, "for")
         self._check_range(node.iter, node.target)
         self.loops += 1
         self.around += 1
@@ -743,7 +736,7 @@ class _Rewriter:
         changed = changed_names(node.body)
         self.made += 1
         name, flag, before = f"__turn_{self.made}", f"ended_{self.made}", list[ast.stmt]()
-        if next(_iterate_jumps(node.body, ast.Break), None) is not None:
+        if contains_jump(node.body, ast.Break):
             changed[flag] = True
             before, body = self._replace_breaks(node, body, flag)
         elif self._may_jump(*node.body):
@@ -773,17 +766,10 @@ class _Rewriter:
 
     def _flag_is_unset(self, shown: ast.AST, flag: str) -> ast.Call:
         """Return the condition that no `break` has set a flag."""
-        return self.call(shown, "compare", _strings(["=="]), _name(flag), ast.Constant(0))
-
-    def _check_returns(self, node: ast.For | ast.While, keyword: str) -> None:
-        """Raise TensorError for a `return` inside a loop."""
-        for found in _iterate_within(node.body, ast.Return):
-            message = f"`return` inside a `{keyword}` makes its count depend on what it finds"
-            raise self.refuse(found, message, "set a name, and `break`: `found = x[i]`")
+        return self.call(shown, "call", _tracer_method("is_unset"), _name(flag))
 
     def visit_While(self, node: ast.While) -> None:
         """Check that a `while` loop has a known bound on its iterations, and enter it."""
-        self._check_returns(node, "while")
         endless = isinstance(node.test, ast.Constant) and node.test.value in (True, 1)
         if (
             endless
@@ -854,7 +840,7 @@ class _Rewriter:
         """Return two functions and a choice between them; an `if` that returns or jumps is left to the block around it."""
         if node in self.elifs:
             return made
-        if has_return(node) and not self.around:
+        if has_return(node):
             self.returning.append((node, made))
             return made
         if self._may_jump(node):
@@ -864,7 +850,7 @@ class _Rewriter:
 
     def _may_jump(self, *nodes: ast.AST) -> bool:
         """Whether statements may end the iteration or the loop that they are in."""
-        return any(next(_iterate_jumps(nodes, kind), None) for kind in (ast.Continue, ast.Break))
+        return any(contains_jump(nodes, kind) for kind in (ast.Continue, ast.Break))
 
     def _remove_jumps(self, node: ast.AST, statements: list[ast.stmt], flag: str) -> list[ast.stmt]:
         """Return a loop's body in which `continue` skips what follows, and `break` also sets a flag."""
@@ -952,7 +938,9 @@ class _Rewriter:
             second = [*made.orelse, *([] if ends else rest)]
         if not second:
             raise self.refuse(
-                node.test, "where this does not hold nothing is returned", "add `else: return …`"
+                node.test,
+                "where this does not hold nothing is returned",
+                "add a `return …` for that case",
             )
 
         def arguments() -> ast.arguments:
@@ -974,7 +962,7 @@ class _Rewriter:
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         """Note a dotted name that the program reads."""
-        if node not in self.dotted and (dotted := _dotted_name(node)):
+        if node not in self.dotted and (dotted := dotted_name(node)):
             self.names[dotted] = None
             self.dotted.add(node)
         if node in self.dotted:
@@ -1275,9 +1263,8 @@ def _strip_parameters(given: ast.arguments) -> ast.arguments:
 
     more = [x and ast.arg(x.arg) for x in (given.vararg, given.kwarg)]
     only = plain(given.kwonlyargs)
-    return ast.arguments(
-        plain(given.posonlyargs), plain(given.args), more[0], only, [None] * len(only), more[1], []
-    )
+    first = plain((*given.posonlyargs, *given.args))
+    return ast.arguments([], first, more[0], only, [None] * len(only), more[1], [])
 
 
 def _lambda(names: Iterable[str], body: ast.expr) -> ast.Lambda:
@@ -1287,15 +1274,6 @@ def _lambda(names: Iterable[str], body: ast.expr) -> ast.Lambda:
 def _find_elif(node: ast.If) -> ast.If | None:
     """Return the `if` that is the whole `else` branch; None if there is none."""
     return node.orelse[0] if len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If) else None
-
-
-def _iterate_within(nodes: Iterable[ast.AST], kind: type[ast.AST]) -> Iterator[ast.AST]:
-    """Yield the nodes of a kind, except in inner functions."""
-    for node in nodes:
-        if isinstance(node, kind):
-            yield node
-        children = ast.iter_child_nodes(node)
-        yield from _iterate_within((x for x in children if not isinstance(x, INNER)), kind)
 
 
 def _count_occurrences(nodes: Iterable[ast.AST]) -> Counter[str]:
@@ -1322,25 +1300,9 @@ def _count_occurrences(nodes: Iterable[ast.AST]) -> Counter[str]:
     return found
 
 
-def _iterate_jumps(nodes: Iterable[ast.AST], kind: type[ast.AST]) -> Iterator[ast.AST]:
-    """Yield the `continue`s or `break`s of the loop that statements are in."""
-    for node in nodes:
-        if isinstance(node, kind):
-            yield node
-        children = ast.iter_child_nodes(node)
-        yield from _iterate_jumps(
-            (x for x in children if not isinstance(x, (*INNER, *_LOOPS))), kind
-        )
-
-
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
-
-
 def has_return(node: ast.AST) -> bool:
     """Whether a statement contains a `return` or `raise` of its function."""
-    return any(
-        next(_iterate_within([node], kind), None) is not None for kind in (ast.Return, ast.Raise)
-    )
+    return contains([node], ast.Return) or contains([node], ast.Raise)
 
 
 def returns(body: Sequence[ast.stmt]) -> bool:
@@ -1358,13 +1320,8 @@ def self_added(node: ast.AST) -> tuple[str, str] | None:
             targets=[ast.Name(id=name)],
             value=ast.BinOp(left=ast.Name(id=left), op=ast.Add() | ast.Sub() as sign, right=right),
         ) if name == left:
-            return None if name in _read_names(right) else (name, _SIGNS[type(sign)])
+            return None if name in read_names(right) else (name, _SIGNS[type(sign)])
     return None
-
-
-def _read_names(node: ast.AST) -> set[str]:
-    """Return the names in a node."""
-    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
 
 # `s -= e` is one more term, and `s /= e` one more factor; what another operator makes is a value of its own.
@@ -1424,7 +1381,7 @@ def _iterate_limits(node: ast.While) -> Iterator[Limit]:
 
 def _unconditional_statements(body: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
     """Return the statements of a loop's body that run in every iteration without `break`: those before a `continue`."""
-    jumping = (k for k, s in enumerate(body) if next(_iterate_jumps([s], ast.Continue), None))
+    jumping = (k for k, s in enumerate(body) if contains_jump([s], ast.Continue))
     return body[: next(jumping, len(body))]
 
 
@@ -1456,7 +1413,7 @@ def _make_counter_finder(node: ast.While) -> Callable[[Limit], tuple[str, bool, 
             if reached is None or not isinstance(side, ast.Name):
                 continue
             changed = changed_names(node.body).keys()
-            if not _read_names(bound) & changed and _counts_up(side.id, node.body):
+            if not read_names(bound) & changed and _counts_up(side.id, node.body):
                 return side.id, is_left, reached
         return None
 

@@ -362,7 +362,15 @@ class UnreadableValue:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise TensorError(self.message, self.help)
+        raise UnreadableError(self)
+
+
+class UnreadableError(TensorError):
+    """The error for a read of what cannot be read: `of` is its stand-in."""
+
+    def __init__(self, of: UnreadableValue, place: Place | None = None) -> None:
+        super().__init__(of.message, of.help, place)
+        self.of = of
 
 
 def tuples_of(value: Any) -> Data | None:
@@ -423,7 +431,7 @@ def kind(value: Any) -> str:
         case Selected():
             return "entries that data choose"
         case UnreadableValue():
-            return "what has no value here: " + value.message
+            raise UnreadableError(value)
     return f"{value!r}"
 
 

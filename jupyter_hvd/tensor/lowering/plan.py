@@ -83,6 +83,7 @@ class Plan:
     order: tuple[Step | Blocks, ...]
     storages: Mapping[str, Storage]
     choices: Choices
+    copied: tuple[str, ...] = ()  # arrays that loops copy in each iteration, and why
 
     @property
     def platform(self) -> str:
@@ -242,6 +243,7 @@ class Plan:
                 f"{self.dtype} on {self.platform}{tuples}; returns {returned}; "
                 f"{in_bytes(total)} at most beside the arguments",
                 describe_time(self),
+                *self.copied,
             )
         )
 

@@ -12,9 +12,13 @@ from .primitives import finite, largest, stopped
 
 @array.mean
 def mean(x: Array, axis=None, keepdims=False, where=True):
-    return np.sum(x, axis, keepdims=keepdims, where=where) / _counted(
-        x.shape, axis, keepdims, where
-    )
+    total = np.sum(x, axis, keepdims=keepdims, where=where)
+    return _per_entry(total, _counted(x.shape, axis, keepdims, where))
+
+
+def _per_entry(total, count):
+    """`total / count`; of no entries what is no number, as NumPy has it."""
+    return total + np.nan if isinstance(count, int) and count == 0 else total / count
 
 
 def _counted(shape, axis, keepdims, where):
@@ -37,7 +41,7 @@ def var(x: Array, axis=None, ddof=0, keepdims=False, where=True):
     apart = x - np.mean(x, axis, keepdims=True, where=where)
     count = _counted(x.shape, axis, keepdims, where)
     squares = np.sum(apart**2, axis, keepdims=keepdims, where=where)
-    return squares / (count - ddof if ddof else count)
+    return _per_entry(squares, count - ddof if ddof else count)
 
 
 @array.std
@@ -227,6 +231,17 @@ def unique(ar: Array, *, size=None, fill_value=None):
     return np.where(rank <= place[-1], found, ordered[0] if fill_value is None else fill_value)
 
 
+@numpy.partition
+def partition(a: Array, kth, axis=-1):
+    """In order, which NumPy leaves open on either side of the entry."""
+    return np.sort(a, axis)
+
+
+@numpy.argpartition
+def argpartition(a: Array, kth, axis=-1):
+    return np.argsort(a, axis)
+
+
 # Of samples
 
 
@@ -269,6 +284,58 @@ def polyval(p, x: Array):
     for c in rest:
         made = made * x + c
     return made
+
+
+@numpy.polyfit
+def polyfit(x: Array, y: Array, deg, rcond=None, full=False, w: Array = None, cov=False):
+    """The least squares of `vander(x, deg + 1) @ p - y`, whose columns are scaled to length 1."""
+    if full or cov:
+        raise TensorError("`polyfit` returns only the coefficients here", "leave `full`, `cov` out")
+    if x.ndim != 1 or y.ndim not in (1, 2):
+        raise TypeError("expected 1D vector for x and 1D or 2D array for y")
+    columns = np.vander(x, deg + 1)
+    if w is not None:
+        columns, y = columns * w[:, None], y * (w if y.ndim == 1 else w[:, None])
+    scale = np.sqrt(np.sum(columns**2, 0))
+    found = np.linalg.lstsq(columns / scale, y, rcond=None)[0]
+    return found / (scale if y.ndim == 1 else scale[:, None])
+
+
+@scipy.spatial.distance.cdist
+def cdist(XA: Array, XB: Array, metric="euclidean", p=2):  # noqa: N803 - SciPy's names
+    """The distance of each row of one matrix to each of another."""
+    if XA.ndim != 2 or XB.ndim != 2:
+        raise ValueError("XA and XB must be 2-dimensional arrays")
+    return _distance(XA[:, None] - XB[None], metric, p)
+
+
+@scipy.spatial.distance.pdist
+def pdist(X: Array, metric="euclidean", p=2):  # noqa: N803 - SciPy's name
+    """The distance of each row to each of those below it, one after the other."""
+    n = int(X.shape[0])
+    if X.ndim != 2 or n < 2:
+        raise ValueError("X must be a 2-dimensional array of two rows or more")
+    if n > MOST_ROWS:
+        raise TensorError(
+            f"`pdist` of more than {MOST_ROWS} rows",
+            "loop over pairs: `sum(f(X[i], X[j]) for i in range(n) for j in range(i))`; or use `cdist`",
+        )
+    return np.concatenate([_distance(X[k + 1 :] - X[k], metric, p) for k in range(n - 1)])
+
+
+MOST_ROWS = 100  # of which `pdist` is written out
+
+
+def _distance(apart, metric, p):
+    """The length of the vectors along the last axis."""
+    if metric == "sqeuclidean":
+        return np.sum(apart**2, -1)
+    order = {"euclidean": 2, "cityblock": 1, "chebyshev": np.inf, "minkowski": p}.get(metric)
+    if order is None:
+        raise TensorError(
+            f"distances by {metric!r}", "`euclidean`, `sqeuclidean`, `cityblock`, `chebyshev`"
+        )
+    return np.linalg.norm(apart, order, -1)
 
 
 @numpy.cov

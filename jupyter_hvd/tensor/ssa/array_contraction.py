@@ -8,12 +8,16 @@ with that. docs/recurrences-reference.md has the rule and its proof.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import starmap
 from typing import TYPE_CHECKING, TypeVar
 
 from ..language.affine import Affine
+from ..language.errors import Place
 from ..language.predicates import (
     FALSE,
     TRUE,
@@ -26,6 +30,7 @@ from ..language.predicates import (
     negate,
     substitute,
 )
+from ..language.provenance import NOWHERE, Origin
 from ..language.terms import Binder, Binders, in_ranges, index_names, index_values, number_binders
 from ..language.types import array
 from ..polyhedral import sets
@@ -56,13 +61,115 @@ from .simplify import simplify
 if TYPE_CHECKING:
     import islpy
 
+SHORT = 32  # rows of an array that a loop may carry in full
 FEW = 4  # rows up to which each is carried by itself
+AFTER_EACH = "something reads it as it is before the last iteration"
 _NOTHING: frozenset[str] = frozenset()
 T = TypeVar("T")
 
 
 class _NotFilled(Exception):  # noqa: N818 - then the loop carries the array
-    """Raised where a loop uses more of an array than its last rows."""
+    """Raised where a loop uses more of an array than its last rows: why, and the source of the statement that does."""
+
+    def __init__(self, reason: str, origin: Origin = NOWHERE) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.origin = origin
+
+
+@dataclass(frozen=True)
+class CarriedArray:
+    """An array that a loop carries in full, though an iteration changes few of its entries: where it changes them, why it does
+    not carry rows only, and where the program does what prevents that.
+    """
+
+    place: Place | None
+    reason: str
+    read: Place | None
+    sizes: tuple[
+        Affine, ...
+    ]  # the number of iterations, and of the array's entries along each axis
+
+    def steps(self, at: Mapping[str, int]) -> int:
+        """Return how many entries all iterations copy; of a size that depends on the index of a loop around, one counts."""
+        return math.prod(n.evaluate(at) for n in self.sizes if n.names <= at.keys())
+
+    @property
+    def name(self) -> str:
+        """The array's name in the program."""
+        text = "" if self.place is None else self.place.text[self.place.column :]
+        found = re.match(r"\w+", text)
+        return found[0] if found else "an array"
+
+    def __str__(self) -> str:
+        at = self.read or self.place
+        line = "" if at is None else f" (line {at.line})"
+        return f"an iteration copies all of `{self.name}`: {self.reason}{line}"
+
+
+def find_carried_arrays(
+    program: Program, around: frozenset[str] = _NOTHING
+) -> Iterator[CarriedArray]:
+    """Yield the arrays that loops of a contracted program carry in full, though an iteration changes few of their entries."""
+    for s in program.statements:
+        if not isinstance(s.rhs, Recurrence):
+            continue
+        yield from find_carried_arrays(s.rhs.body, around | {s.rhs.index})
+        for place, output in enumerate(flatten_output(s.rhs.body.output)):
+            changed = _changed_width(s.rhs, place)
+            if changed is not None:
+                why = _why_carried(program, s, place, around, changed)
+                origin = _origin_of(s.rhs.body, output)
+                sizes = s.rhs.size, *in_ranges(s.rhs.carried[place])
+                yield CarriedArray(origin.place, why.reason, why.origin.place, sizes)
+
+
+def _origin_of(program: Program, name: str) -> Origin:
+    """Return the origin of a variable's statement."""
+    return next(s.origin for s in program.statements if s.name == name)
+
+
+def _why_carried(
+    program: Program, s: Statement, place: int, around: frozenset[str], width: int
+) -> _NotFilled:
+    """Return why a loop carries an array, of which an iteration changes so many rows."""
+    assert isinstance(s.rhs, Recurrence)
+    for filled in _find_fillings(s.rhs, place):
+        try:
+            _contract_loop(program, s, s.rhs, filled, around)
+        except _NotFilled as why:
+            return why
+    if width > 1:
+        return _NotFilled(f"an iteration changes {width} of its rows")
+    return _NotFilled("its index is no sum of multiples of the loop's index and sizes")
+
+
+def _changed_width(loop: Recurrence, place: int) -> int | None:
+    """Return in how many neighbouring rows an iteration changes entries of a carried array; None for a short array, and where
+    that depends on sizes.
+    """
+    import islpy
+
+    output, gens = flatten_output(loop.body.output)[place], loop.carried[place]
+    binders = (Binder(loop.index, loop.size), *gens)
+    unchanged = _unchanged_variables(loop.body, f"s{place}", binders) if gens else {}
+    if output not in unchanged:
+        return None
+    changed = sets.integer_set(binders, _size_condition(loop.body)).subtract(unchanged[output])
+    kinds = sets.dimension_kinds()
+    for j, (_, size) in enumerate(gens, 1):
+        rows = islpy.Map.from_range(changed)
+        rows = rows.move_dims(kinds.in_, 0, kinds.out, j + 1, len(gens) - j)
+        rows = rows.move_dims(kinds.in_, 0, kinds.out, 0, j)
+        apart = rows.reverse().apply_range(rows).deltas()
+        apart = apart.project_out(kinds.param, 0, apart.dim(kinds.param))
+        most = apart.dim_max_val(0)
+        if not most.is_int():  # infinite, or of no rows none
+            continue
+        width = int(most.to_python()) + 1
+        if not size.is_constant or size.constant > max(SHORT, 2 * width):
+            return width
+    return None
 
 
 def contract_arrays(program: Program, around: frozenset[str] = _NOTHING) -> Program:
@@ -262,9 +369,21 @@ class _Body:
         if self.carried.window is not None:
             left.append(self._next_window(self.carried.window, left[self.filled.place]))
         twice = self.variables.keys() & self.rows.keys()
-        if any(_takes_operation(self.defined[x]) for x in twice):
-            raise _NotFilled
+        for x in twice:
+            if _takes_operation(self.defined[x]):
+                reason = "an iteration uses what it stores there elsewhere, too"
+                raise _NotFilled(reason, self.origins[x])
         return self.builder.build_program(pair_tree(left))
+
+    @contextmanager
+    def _in_statement(self, name: str) -> Iterator[None]:
+        """Give an error within the origin of this statement of the old body, unless it has one."""
+        try:
+            yield
+        except _NotFilled as why:
+            if why.origin is NOWHERE:
+                why.origin = self.origins[name]
+            raise
 
     # Variables
 
@@ -273,8 +392,9 @@ class _Body:
         if name not in self.variables:
             rhs = self.defined[name]
             if isinstance(rhs, Input) and rhs.parameter == self.state:
-                raise _NotFilled
-            made = self._remap_rhs(rhs, self.map_variable)
+                raise _NotFilled("it reads all entries")
+            with self._in_statement(name):
+                made = self._remap_rhs(rhs, self.map_variable)
             self.builder.origin = self.origins[name]
             self.variables[name] = self.builder.add_statement(made)
         return self.variables[name]
@@ -282,7 +402,8 @@ class _Body:
     def row_of(self, name: str) -> str:
         """Return the row of an array that the iteration changes."""
         if name not in self.rows:
-            made = self._make_row(name, self.defined[name])
+            with self._in_statement(name):
+                made = self._make_row(name, self.defined[name])
             self.builder.origin = self.origins[name]
             self.rows[name] = self.builder.add_statement(made)
         return self.rows[name]
@@ -402,7 +523,7 @@ class _Body:
         at = self.filled.at[self.filled.lead]
         step, apart = at.coefficient(self.loop.index), at - indices[self.filled.lead]
         if any(k % step for _, k in apart.terms):
-            raise _NotFilled
+            raise _NotFilled("which iteration has stored the row that one reads is no whole number")
         if apart.constant % step:
             return None
         terms = tuple([(name, k // step) for name, k in apart.terms])
@@ -432,13 +553,13 @@ class _Body:
             many = bound.is_constant and size.is_constant and 2 * bound.constant > size.constant
             if not (grows or many or bound.names & self.around):
                 return bound
-        raise _NotFilled
+        raise _NotFilled("an iteration reads rows that any earlier one has stored")
 
     @staticmethod
     def _larger_lag(one: Affine, other: Affine) -> Affine:
         """Return the larger of two distances. Raises `_NotFilled` if that depends on sizes."""
         if not (one - other).is_constant:
-            raise _NotFilled
+            raise _NotFilled("how many earlier rows iterations read is one of several sizes")
         return one if (one - other).constant > 0 else other
 
     def _select_by_condition(
@@ -487,7 +608,7 @@ def _contract_loop(
             outside.rewrite_statement(t)
     made = outside.made
     if not made.keys() >= {*flatten_output(program.output)}:
-        raise _NotFilled
+        raise _NotFilled("the result is the array after each iteration")
     return outside.builder.build_program(rename_output(program.output, made))
 
 
@@ -562,7 +683,7 @@ class _Outside:
         changed = exists_all(turns, row)
         unchanged = negate(changed) or sets.complement(changed, gens)
         if unchanged is None:
-            raise _NotFilled
+            raise _NotFilled("which entries the loop leaves has no condition on indices")
         read = Factor(history, (then if turns else size, *self.filled.other_axes(here)))
         new = self.builder.add_statement(Contraction(gens, turns, row, (read,)))
         start = self.made[self.loop.starts[place]]
@@ -575,7 +696,7 @@ class _Outside:
         if isinstance(rhs, Contraction):
             rhs = replace(rhs, factors=tuple(map(self._rewrite_read, rhs.factors)))
         elif not self.histories.isdisjoint(operands(rhs)):
-            raise _NotFilled
+            raise _NotFilled(AFTER_EACH, t.origin)
         else:
             rhs = rename(rhs, self.made)
         self.made[t.name] = self.builder.add_statement(rhs)
@@ -585,5 +706,5 @@ class _Outside:
         if f.name not in self.histories:
             return Factor(self.made[f.name], f.indices)
         if f.indices[0] != self.loop.size:
-            raise _NotFilled
+            raise _NotFilled(AFTER_EACH)
         return Factor(self.array, f.indices[1:])

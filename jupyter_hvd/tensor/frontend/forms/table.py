@@ -258,7 +258,7 @@ LAX = (
 )
 _OF_LAX_ALONE = ("scan", "fori_loop", "map", "cond", "while_loop")
 #: Where SciPy's functions are NumPy's of that name, or have none.
-SCIPY = ("scipy.special", "scipy.linalg", "scipy.integrate", "scipy.fft")
+SCIPY = ("scipy.special", "scipy.linalg", "scipy.integrate", "scipy.fft", "scipy.spatial.distance")
 
 
 def _is_another(function: Any, name: str) -> bool:

@@ -110,6 +110,8 @@ class Tracer(Selections):
 
     def applied(self, function: Any, /, *arguments: Any, **named_arguments: Any) -> Any:
         """As `call`, at the place where the program is."""
+        if getattr(function, "__self__", None) is self:  # which `desugaring` writes
+            return function(*arguments)
         if function is functools.partial:
             first, *rest = arguments
             return functools.partial(first, *rest, **named_arguments)
@@ -486,16 +488,37 @@ class Tracer(Selections):
     def sorted_list(self, values: Any, /, *, key: Any = None, reverse: Any = False) -> Any:
         """Return `sorted(values)`, a list."""
         if key is not None:
-            raise self.error(
-                "`sorted` by a key",
-                "take the order of an array: `order = np.argsort(x)`, `y[order]`",
-            )
+            return self._sorted_by(values, key, reverse)
         if (tuples := tuples_of(values)) is not None and not reverse:
             return self.table_of(tuples)
         if isinstance(values, set | frozenset):
             return self._members(sorted(values, reverse=bool(reverse)))
         made = self.in_order_of_size(values, reverse)
         return made.of_nature(replace(made.nature, lists=1)) if isinstance(made, Value) else made
+
+    def _with_keys(self, values: Any, key: Any) -> tuple[Value, Value]:
+        """Return the items of an array or `range` as an array, and what a function makes of each."""
+        over = self.iteration(values)
+        if over.fixed is not None:
+            over = self.iteration(self.whole(self.written_out([*over.fixed])))
+        array = self.generate(self.here, "item", over, lambda item: item)
+        keys = self.generate(self.here, "item", over, lambda item: self.applied(key, item))
+        if not isinstance(keys.type, Array) or keys.type.element != REAL:
+            raise self.error("a key that is not one number", "sort by one after the other")
+        return self.once(array, "items"), self.once(keys, "keys")
+
+    def _sorted_by(self, values: Any, key: Any, reverse: Any) -> Any:
+        """Return `sorted(values, key=key)`. Equal items keep their order, in reverse, too."""
+        fixed = values if isinstance(values, list | tuple) else getattr(values, "written", None)
+        each = [self.applied(key, item) for item in fixed or ()]
+        if fixed is not None and self._are_plain(each):
+            order = sorted(range(len(each)), key=each.__getitem__, reverse=bool(reverse))
+            made = [fixed[j] for j in order]
+            return self.written_out(made) if isinstance(values, Value) else made
+        array, keys = self._with_keys(values, key)
+        order = forms.build(self, "argsort", self.negative(keys) if reverse else keys)
+        made = self.subscript(array, (order,))
+        return made.of_nature(replace(nature_of([array]), lists=1))
 
     def rows_in_a_row(self, array: Value, axes: int) -> Value:
         """Return an array with its first `axes + 1` axes joined into one."""
@@ -598,8 +621,13 @@ class Tracer(Selections):
             return Index(self, value.type.size)
         raise self.error(f"{kind(value)} has no length", "only arrays have")
 
-    def extreme(self, name: str, values: tuple[Any, ...]) -> Any:
-        """Return `max(a, b, …)` or `min(a, b, …)` of scalars."""
+    def extreme(self, name: str, values: tuple[Any, ...], key: Any = None) -> Any:
+        """Return `max(a, b, …)` or `min(a, b, …)` of scalars, or the first with the largest or smallest key."""
+        if key is not None:
+            items = values[0] if len(values) == 1 else self.written_out([*values])
+            array, keys = self._with_keys(items, key)
+            made = self.subscript(array, (forms.build(self, f"arg{name[:3]}", keys),))
+            return made.of_nature(nature_of([array]))
         if len(values) == 1 and isinstance(values[0], list | tuple) and not values[0]:
             raise self.error("the largest or smallest of nothing has no value", "give it an entry")
         if all(isinstance(value, int | float) for value in values):
@@ -839,12 +867,17 @@ class Tracer(Selections):
         fixed = None if over.fixed is None else tuple(map(call, over.fixed))
         return Iteration(over.length, lambda a: call(over.item(a)), fixed)
 
-    def products_of(self, *values: Any, repeat: int = 1) -> Iteration:
-        """Return `itertools.product` of literal containers."""
-        each = [self.iteration(value) for value in values] * repeat
-        if any(one.fixed is None for one in each):
-            raise self.error("`product` of arrays is a flat list", "write a loop in a loop")
-        items = tuple(itertools.product(*(one.fixed or () for one in each)))
+    def arranged(self, function: Any, *given: Any, **named: int) -> Iteration:
+        """Return `itertools.product`, `combinations` or `permutations` of literal containers."""
+        each = [
+            x if isinstance(x, int) else (getattr(x, "written", None) or self.iteration(x).fixed)
+            for x in given
+        ]
+        if any(one is None for one in each):
+            raise self.error(
+                f"`{function.__name__}` of arrays is a flat list", "write a loop in a loop"
+            )
+        items = tuple(function(*each, **named))
         return Iteration(Affine.of(len(items)), self._nowhere, items)
 
     def rest_of(self, value: Any) -> Iteration:
@@ -1089,7 +1122,12 @@ _BUILTINS: dict[Any, Callable[..., Any]] = {
     itertools.accumulate: lambda t, *xs, **named: forms.form_named("itertools.accumulate").call(
         t, xs, named
     ),
-    itertools.product: Tracer.products_of,
+    **{
+        function: functools.partial(
+            lambda f, t, *xs, **named: t.arranged(f, *xs, **named), function
+        )
+        for function in (itertools.product, itertools.combinations, itertools.permutations)
+    },
     itertools.pairwise: lambda t, x: t.zipped(x, t.rest_of(x)),
     builtins.any: lambda t, xs: t.any(t.here, "truth", t.iteration(xs), lambda truth: truth),
     builtins.all: lambda t, xs: t.all(t.here, "truth", t.iteration(xs), lambda truth: truth),
@@ -1100,8 +1138,8 @@ _BUILTINS: dict[Any, Callable[..., Any]] = {
         round(x, digits) if isinstance(x, int | float) else forms.build(t, "round", x, digits)
     ),
     builtins.divmod: lambda t, x, y: (t.binary(t.here, "//", x, y), t.binary(t.here, "%", x, y)),
-    builtins.max: lambda t, *xs: t.extreme("maximum", xs),
-    builtins.min: lambda t, *xs: t.extreme("minimum", xs),
+    builtins.max: lambda t, *xs, key=None: t.extreme("maximum", xs, key),
+    builtins.min: lambda t, *xs, key=None: t.extreme("minimum", xs, key),
     builtins.int: lambda t, x: int(x) if isinstance(x, int | float) else t.whole_number(x),
     builtins.float: lambda t, x: (
         float(x) if isinstance(x, str) else Value(t, t.scalar(x, "`float`"))

@@ -347,10 +347,11 @@ class Conditions(Wholes):
 
     def _contains(self, left: Any, right: Any) -> Condition | bool:
         """Return `left in right`."""
+        right = getattr(right, "written", None) or right
         if isinstance(right, dict | tuple | list | set | frozenset):
             if self._are_plain((left, *right)):
                 return left in right
-            if self._are_plain(tuple(right)):
+            if self._are_plain(tuple(right)) or isinstance(right, tuple | list):
                 return reduce(self._either_of, (self._compare("==", left, x) for x in right), False)
         places = left if isinstance(left, tuple) else (left,)
         match right:

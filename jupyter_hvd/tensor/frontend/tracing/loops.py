@@ -19,6 +19,7 @@ from ..tracers import (
     Index,
     Nature,
     Selected,
+    UnreadableError,
     UnreadableValue,
     Value,
     affine_of,
@@ -120,7 +121,7 @@ class Loops(Integers):
         if isinstance(value, Selected) and not value.pairs:
             return self._over_chosen(value)
         if isinstance(value, UnreadableValue):
-            raise self.error(value.message, value.help)
+            raise UnreadableError(value, self.place)
         raise self.error(
             f"{kind(value)} has no entries to loop over", "loop over `range(n)`, or an array"
         )

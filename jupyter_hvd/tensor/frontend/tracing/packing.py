@@ -40,6 +40,7 @@ from ..tracers import (
     Index,
     Nature,
     Selected,
+    UnreadableError,
     UnreadableValue,
     Value,
     affine_of,
@@ -272,7 +273,7 @@ class Packing:
             case Index():
                 return self.as_term(value), None
             case UnreadableValue():
-                raise self.error(value.message, value.help)
+                raise UnreadableError(value, self.place)
             case Selected(length=Affine()):
                 raise TensorError(
                     "this slice's length depends on an index",

@@ -36,6 +36,7 @@ from ..tracers import (
     Index,
     Nature,
     Shares,
+    UnreadableError,
     UnreadableValue,
     Value,
     affine_of,
@@ -59,6 +60,8 @@ UNSET = UnreadableValue(*_NO_VALUE)
 LOCAL = UnreadableValue(
     *_NO_VALUE
 )  # of a name that occurs in one loop only, which leaves no value there
+#: What may be any value where nothing reads it: joined with another value, it is that one.
+ANYTHING = UnreadableValue("this name has no value unless the loop returns one", "")
 
 
 @dataclass
@@ -97,7 +100,7 @@ class Carried(UnreadableValue):
 
     def __init__(self, name: str, start: Any, depth: int, masked: int, plain: bool) -> None:
         super().__init__(
-            left_there(name),
+            f"`{name}` has the value that the previous iteration stored there",
             "give it a value before the loop: `h = np.zeros(n)`",
         )
         self.name = name
@@ -314,6 +317,10 @@ class Recurrences(Entries):
             if steps:
                 left = self._pad_all(begun, left)
         self.at(loop.k)
+        if any(x is ANYTHING and y is not x for x, y in zip(values, left, strict=False)):
+            values = tuple(map(self._zeros_if_anything, values, left))
+            self.back_to(so_far)
+            return self._trace_carrying(replace(loop, values=values), replace(known, kinds=()))
         again = None
         kept_kinds = [kind_of_both(x, kind_of(y)) for x, y in zip(kinds, left, strict=False)]
         wider = [
@@ -322,7 +329,7 @@ class Recurrences(Entries):
         ]
         for list_ in filter(_is_appended, left):
             if list_.is_measured:
-                raise self.error(list_.message, list_.help)
+                raise UnreadableError(list_, self.place)
         if fixed := frozenset(filter(None, map(self._read_as_growing, begun, left))):
             again = replace(known, filled=fixed | filled, ranges=())
         elif kept_kinds != kinds:
@@ -353,16 +360,26 @@ class Recurrences(Entries):
                 if old is UNSET:
                     kinds[j], ranges[j] = kind_of(value), beyond(range_of(value), index, size)
         made = [self._next_value(one, value) for one, value in zip(begun, left, strict=True)]
+        unchanged = [found is not None and _is_unchanged(*found) for found in made]
         read = _NOTHING.union(*(e.variables for _, e in scope.bindings))
-        read = read.union(*(e.variables for _, e in filter(None, made)))
+        read = read.union(
+            *(x[1].variables for x, y in zip(made, unchanged, strict=True) if x and not y)
+        )
         outside = read - {x for x, _ in scope.bindings}
         self._changed_by_one_name(begun, left, changed, outside)
-        carried = [self._keep_carried(*found, read) if found else None for found in made]
+        carried = [
+            None
+            if not found or (same and not self._is_read(found[0], read))
+            else self._keep_carried(*found, read)
+            for found, same in zip(made, unchanged, strict=True)
+        ]
         for one, found in zip(begun, carried, strict=True):
             if found and found[0].list and isinstance(one, State) and self._is_read(one, read):
-                raise self.error(found[0].list.message, found[0].list.help)
+                raise UnreadableError(found[0].list, self.place)
         twins = _find_twins([found for found in carried if found]) if within == TRUE else {}
         kept = [found for found in carried if found and found[0].parts[0].name not in twins]
+        if not kept and all(unchanged):
+            return values
         if not kept:
             raise self.error("nothing that this loop leaves can be carried on")
         bindings = scope.bindings
@@ -379,15 +396,17 @@ class Recurrences(Entries):
         each = dict(zip(parts, components(history, len(parts)), strict=True))
         each |= {x: each[twin.parts[0].name] for x, twin in twins.items()}
         after = tuple(
-            self._value_after(
+            old
+            if same
+            else self._value_after(
                 found[0], each, size, self._nature_after(value, range_, kind, index, size), twins
             )
             if found
             else Index(self, last.substitute({index: size - 1}))
             if ends and old is UNSET and (last := affine_of(value)) is not None
             else gone(name)
-            for name, found, value, range_, kind, old in zip(
-                names, carried, left, ranges, kinds, outer, strict=True
+            for name, found, value, range_, kind, old, same in zip(
+                names, carried, left, ranges, kinds, outer, unchanged, strict=True
             )
         )
         each_after: dict[int, Any] = {id(x): made for x, made in zip(left, after, strict=True)}
@@ -399,6 +418,13 @@ class Recurrences(Entries):
             else made
             for name, value, made in zip(names, left, after[:count], strict=False)
         )
+
+    def _zeros_if_anything(self, value: Any, left: Any) -> Any:
+        """Return the value that a name has before a loop: zeros where it may be any, of the type that an iteration leaves."""
+        if value is not ANYTHING or left is ANYTHING:
+            return value
+        term, layout = self.pack(left)
+        return Value(self, zero_of(term.type), layout).of_nature(kind_of(left))
 
     def _compute_appended(self, list_: Appended) -> None:
         """Compute what an iteration appends to a list."""
@@ -674,7 +700,7 @@ class Recurrences(Entries):
             return undefined(name)
         if not isinstance(value, Value) or value.type != array(dimensions(value.type)):
             raise self.error(f"`{name}` begins within the loop", "give it a value before")
-        return self._make_state(name, zero_of(value.term), None)
+        return self._make_state(name, zero_of(value.type), None)
 
     def _changes_size(self, value: Any) -> bool:
         """Whether a value's size depends on an index."""
@@ -737,7 +763,7 @@ class Recurrences(Entries):
         if not isinstance(value, Appended) or value.value is None:
             return None
         term = value.value.term
-        return replace(self._make_state(value.name, zero_of(term), None), list=value), term
+        return replace(self._make_state(value.name, zero_of(term.type), None), list=value), term
 
     def _fits(self, state: State, term: Term) -> bool:
         """Whether a value has the type of a carried one; SizesMet if only sizes can tell."""
@@ -844,9 +870,9 @@ def kind_of_both(one: Nature, two: Nature) -> Nature:
     return Nature(lists, one.numbers if one.numbers == two.numbers else "")
 
 
-def left_there(name: str) -> str:
-    """Return the message that a name still has its value from the previous iteration."""
-    return f"`{name}` has the value that the previous iteration stored there"
+def _is_unchanged(state: State, term: Term) -> bool:
+    """Whether an iteration leaves a carried value as it is."""
+    return not state.list and not state.lengths and term is state.made_of(state.parts)
 
 
 def parts_of(e: Term) -> tuple[Term, ...]:
@@ -873,9 +899,11 @@ def _is_appended(value: Any) -> TypeGuard[Appended]:
     return isinstance(value, Appended)
 
 
-def zero_of(e: Term) -> Term:
-    """The zero of the type of an array."""
-    return gens(number_binders("z", dimensions(e.type)), Const(0))
+def zero_of(type_: Type) -> Term:
+    """Return zeros of a type."""
+    if isinstance(type_, Product):
+        return Pair(zero_of(type_.first), zero_of(type_.second))
+    return gens(number_binders("z", dimensions(type_)), Const(0))
 
 
 def undefined(name: str) -> UnreadableValue:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
-from typing import Any, cast
+from typing import Any, Never, cast
 
 from ...language.affine import Affine
 from ...language.errors import TensorError
@@ -54,6 +54,7 @@ from ..tracers import (
     Index,
     Nature,
     Selected,
+    UnreadableError,
     UnreadableValue,
     Value,
     affine_of,
@@ -70,6 +71,7 @@ from .conditions import known_truth
 from .loops import Iteration, Loop, Pattern, flat
 from .packing import Scope, guarded
 from .recurrences import (
+    ANYTHING,
     LOCAL,
     LONG,
     UNSET,
@@ -80,7 +82,7 @@ from .recurrences import (
     InOrder,
     Recurrences,
     gone,
-    left_there,
+    kind_of,
     undefined,
 )
 from .subscripts import STORED_IN_SLICE, Axis, is_written
@@ -103,6 +105,8 @@ class Raised(TensorError):  # noqa: N818 - it says what the program raises
 class Statements(Recurrences):
     """`for`, `if`, `+=`, `y.append(e)`, `y[i] = e`."""
 
+    anything = ANYTHING  # a name's value until a `return` in a loop gives it one
+
     # What classes that extend this one define
     flattened: Callable[[Any, list[Any]], Callable[[Iterator[Any]], Any]]
     in_order_of_size: Callable[..., Any]
@@ -110,17 +114,20 @@ class Statements(Recurrences):
 
     def __init__(self) -> None:
         super().__init__()
+        self.branches: list[Predicate] = []  # conditions on indices of the `if`s around
 
     def so_far(self) -> tuple[Any, ...]:
         """Return the present state of tracing, for `back_to`."""
         changes = [(c, len(c.changes), dict(vars(c))) for c in self.open]
-        return super().so_far(), len(self.masks), changes, set(self.borrowed), dict(self.lists)
+        within = len(self.masks), len(self.branches)
+        return super().so_far(), within, changes, set(self.borrowed), dict(self.lists)
 
     def back_to(self, before: tuple[Any, ...]) -> None:
         """Restore a state that `so_far` returned."""
-        traced, masks, changes, self.borrowed, self.lists = before
+        traced, (masks, branches), changes, self.borrowed, self.lists = before
         super().back_to(traced)
         del self.masks[masks:]
+        del self.branches[branches:]
         for carried, end, fields in changes:
             vars(carried).update(fields)
             del carried.changes[end:]
@@ -163,11 +170,13 @@ class Statements(Recurrences):
             for condition, run in ((p, then), (self._negation(p), other)):
                 before = [len(c.changes) for c in self.open]
                 ends.append(before)
+                self.branches.append(condition)
                 with ways.one(), self.scope(condition=condition) as scope:
                     results = run(*values)
                     for carried, old in zip(self.open, before, strict=True):
                         for change in carried.changes[old:]:
                             self._leave_scope(change, len(self.masks) - carried.masked, scope)
+                self.branches.pop()
                 found.append((condition, scope.bindings, results))
         self.at(k)
         (_, first, a), (q, second, b) = found
@@ -185,6 +194,11 @@ class Statements(Recurrences):
         (p, first, x), (q, second, y) = one, two
         if x is y:
             return x
+        for here, bindings, value, other in ((p, first, x, y), (q, second, y, x)):
+            if other is ANYTHING:
+                term, layout = self.pack(value)
+                made = Value(self, guarded(here, lets(bindings, term)), layout)
+                return self._bind(name, made.of_nature(kind_of(value)))
         if (list_ := self._shared_list(x, y)) is not None:
             return list_
         for here, bindings, value, other in ((p, first, x, y), (q, second, y, x)):
@@ -292,8 +306,10 @@ class Statements(Recurrences):
         """Return the values of names after two branches that data decide between."""
         joined = []
         for name, x, y in zip(names, *found, strict=True):
-            if x is y:
+            if x is y or y is ANYTHING:
                 joined.append(x)
+            elif x is ANYTHING:
+                joined.append(y)
             elif (list_ := self._shared_list(x, y) or self._one_list(test, x, y)) is not None:
                 joined.append(list_)
             elif isinstance(x, Appended | list) or isinstance(y, Appended | list):
@@ -372,7 +388,7 @@ class Statements(Recurrences):
         finished = self.once(self.chosen(raises, 0, 1), "finished")
         return self._nan_unless(finished, value)
 
-    def raised(self, k: int, error: str) -> Any:
+    def raised(self, k: int, error: str) -> Never:
         """Raise the error for a `raise` statement that the program reaches."""
         self.at(k)
         raise Raised(
@@ -381,20 +397,47 @@ class Statements(Recurrences):
             self.place,
         )
 
-    def asserted(self, k: int, test: Any) -> None:
-        """Check an `assert` that sizes and numbers decide. Sizes that it says are equal become one."""
-        self.at(k)
+    def is_unset(self, flag: Any) -> Any:
+        """Whether no `break` or `return` has set a flag, which is a number of Python's where none may have."""
+        return not flag if isinstance(flag, float) else self._compare("==", flag, 0)
+
+    def raised_in_loop(self, error: str) -> int:
+        """Return 1 for a `raise` in a loop where indices or data decide whether the program reaches it; else raise its error."""
+        inner = {i for i, _ in self.binders}
+        for p in self.branches:
+            if not p.relations and not p.names & inner:
+                for size in sorted(p.names):
+                    self.number(Affine.of(size))
+        return 1 if self.masks or self.branches else self.raised(self.here, error)
+
+    def asserted(self, test: Any) -> Any:
+        """Return 0 for an `assert` that holds, as sizes and numbers decide; where data or indices decide, 1 if it fails. Sizes
+        that it says are equal become one.
+        """
         if isinstance(test, Condition) and not test.predicate.relations:
             for part in conjuncts(test.predicate):
                 if isinstance(part, Compare) and part.op == "=":
                     self.same(part.left, part.right)
-            for size in sorted(test.predicate.names - {i for i, _ in self.binders}):
-                self.number(Affine.of(size))
+            if not test.predicate.names & {i for i, _ in self.binders}:
+                for size in sorted(test.predicate.names):
+                    self.number(Affine.of(size))
+            elif self.holds_here(test.predicate):
+                return 0
             test = test.predicate == TRUE if test.predicate in (TRUE, FALSE) else test
-        if test is False:
+        if self.is_array(test):
+            raise self.error("an assertion of an array", "write `assert np.all(…)`")
+        if (known := known_truth(test)) is None:
+            return self.choose(self.here, test, lambda: 0, lambda: 1)
+        if not known:
             raise self.error("this assertion does not hold")
-        if test is not True:
-            raise self.error("data decide whether this assertion holds", "check it in the caller")
+        return 0
+
+    def unless_failed(self, value: Any, failed: Any) -> Any:
+        """Return what a function returns: NaN if an assertion of it has failed."""
+        if isinstance(failed, int):
+            return value
+        finished = self.once(self.chosen(self._compare("==", failed, 0), 1, 0), "finished")
+        return self._nan_unless(finished, value)
 
     # for
 
@@ -546,10 +589,7 @@ class Statements(Recurrences):
             begun = not all(
                 isinstance(v, UnreadableValue) and not isinstance(v, Carried) for v in loop.values
             )
-            reads = isinstance(error, InOrder) or any(
-                left_there(name) in error.message for name in loop.names
-            )
-            if not (begun and reads):
+            if not (begun and (isinstance(error, InOrder) or _reads_earlier(error, loop.names))):
                 raise
         self.at(loop.k)
         self.back_to(before)
@@ -636,7 +676,7 @@ class Statements(Recurrences):
                 results.append(gone(c.name))
                 continue
             if not _in_any_order(c.changes):
-                raise self.error(c.message, c.help)
+                raise UnreadableError(c, self.place)
             result = c.start
             if any(change.op == "append" for change in c.changes):
                 results.append(
@@ -921,7 +961,8 @@ class Statements(Recurrences):
         if not isinstance(target, Carried):
             if target is UNSET or target is LOCAL:
                 raise self.error(f"`{name}` has no value yet", f"begin with `{name} = 0`")
-            return self.binary(self.here, op, target, value)
+            adds_nothing = op == "+" and isinstance(value, int) and value == 0
+            return target if adds_nothing else self.binary(self.here, op, target, value)
         if op == "+" and (lists_of(target.begun) or isinstance(target.begun, Appended)):
             return self._extend(target, value)
         if op == "-":
@@ -931,7 +972,8 @@ class Statements(Recurrences):
         if op not in "+*":
             raise self.in_order(target.message, target.help)
         numbers = numbers_of(value)
-        self._record(target, Change(op, self.whole(value).term, anew=anew, numbers=numbers))
+        if op == "*" or not isinstance(value, int) or value != 0:
+            self._record(target, Change(op, self.whole(value).term, anew=anew, numbers=numbers))
         return target
 
     def _extend(self, target: Any, value: Any) -> Any:
@@ -1320,6 +1362,12 @@ class Statements(Recurrences):
         change = Change("=" if not op else "+=", term, stored_here, names, tuple(at))
         self._record(target, change)
         return target
+
+
+def _reads_earlier(error: TensorError, names: Sequence[str]) -> bool:
+    """Whether an error is that an iteration reads one of the names as an earlier iteration left it."""
+    of = error.of if isinstance(error, UnreadableError) else None
+    return isinstance(of, Carried) and of.name in names
 
 
 def _where_defined(value: Any) -> tuple[Any, Predicate]:
