@@ -1,6 +1,6 @@
 """Functions from practice (`practice_programs.py`) beside an expert's JAX:
 
-    python benchmarks/practice.py [--only NAME] [--pairs 21] [--write]
+    python benchmarks/practice.py [--only NAME] [--pairs 21] [--untuned] [--write]
 
 Each function is compiled as it is written. A call of its value and gradient and a call of the jitted
 `jax.value_and_grad` of the expert's function run by turns in one process, on the same float32 arrays. A ratio is the
@@ -106,7 +106,7 @@ def first_call(run: Callable[[], Any]) -> tuple[Any, float]:
     return jax.block_until_ready(run()), time.perf_counter() - began
 
 
-def measure(program: Program, pairs: int) -> Row | Refused:
+def measure(program: Program, pairs: int, tune: bool = True) -> Row | Refused:
     arguments = tuple(map(in_float32, program.arguments(program.size)))
     direct = expert(program, arguments)
     expected, direct_first = first_call(direct)
@@ -123,8 +123,9 @@ def measure(program: Program, pairs: int) -> Row | Refused:
     errors = difference(found[1], expected[1]), difference(np.float64(found[0]), value)
     _, spent, share = compared(ours, direct, pairs)
     ratio = tuned = 1 / share
-    by_model = gradient.plan(*arguments).choices
-    chosen = gradient.tune(*arguments).chosen
+    chosen = by_model = gradient.plan(*arguments).choices
+    if tune:
+        chosen = gradient.tune(*arguments).chosen
     if chosen != by_model:
         tuned = 1 / compared(ours, direct, pairs)[2]
     return Row(program, spent, (ratio, tuned), str(chosen), errors, (first, direct_first))
@@ -149,6 +150,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="", help="functions whose name has this in it")
     parser.add_argument("--pairs", type=int, default=21)
+    parser.add_argument("--untuned", action="store_true", help="leave out what `tune` finds")
     parser.add_argument(
         "--write", action="store_true", help="the table of docs/performance-tables.md"
     )
@@ -160,7 +162,7 @@ def main() -> None:
     rows = []
     for program in PROGRAMS:
         if options.only in program.name:
-            rows.append(measure(program, options.pairs))
+            rows.append(measure(program, options.pairs, not options.untuned))
             print(rows[-1], flush=True)
     print(summary(rows))
     if options.write:
