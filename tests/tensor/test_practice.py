@@ -1,10 +1,11 @@
-"""The functions of `benchmarks/practice_programs.py`: values are NumPy's, gradients those of JAX of the expert's version."""
+"""The functions of `benchmarks/practice_programs.py`: values are NumPy's, and gradients those of the version in JAX."""
 
 import importlib.util
 import sys
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -23,6 +24,7 @@ def of_jax(program, arguments):
     """The gradient of the version in JAX, whose integers are constants."""
     names = program.function.__code__.co_varnames
     wanted = [names.index(name) for name in program.unknowns]
+    arguments = [a if isinstance(a, int) else jax.tree.map(jnp.asarray, a) for a in arguments]
 
     def at(*chosen):
         given = list(arguments)
@@ -33,27 +35,44 @@ def of_jax(program, arguments):
     return jax.jit(jax.grad(at, tuple(range(len(wanted)))))(*(arguments[k] for k in wanted))
 
 
-def compare(program, found, arguments):
-    value, gradient = found
-    np.testing.assert_allclose(np.float64(value), program.function(*arguments), rtol=1e-9)
-    expected = of_jax(program, arguments)
-    gradient = gradient if len(program.unknowns) > 1 else (gradient,)
-    leaves = jax.tree.leaves(gradient), jax.tree.leaves(expected)
-    for one, other in zip(*leaves, strict=True):
-        size = np.max(np.abs(other))
-        np.testing.assert_allclose(np.float64(one), other, rtol=1e-7, atol=1e-9 * size)
+def slope(program, arguments, gradient):
+    """In a random direction, by the gradient and by a central difference of the function in NumPy."""
+    random, step = np.random.default_rng(1), 1e-5
+    names = program.function.__code__.co_varnames
+    wanted = [names.index(name) for name in program.unknowns]
+    leaves, structure = jax.tree.flatten([arguments[k] for k in wanted])
+    direction = [random.normal(size=np.shape(leaf)) for leaf in leaves]
+
+    def at(length):
+        moved = jax.tree.unflatten(structure, map(lambda x, d: x + length * d, leaves, direction))
+        given = dict(zip(wanted, moved, strict=True))
+        return program.function(*(given.get(k, a) for k, a in enumerate(arguments)))
+
+    pairs = zip(jax.tree.leaves(gradient), direction, strict=True)
+    by_gradient = sum(np.sum(np.float64(g) * d) for g, d in pairs)
+    return by_gradient, (at(step) - at(-step)) / (2 * step)
+
+
+def made(program):
+    return tensor(program.function).value_and_grad(*program.unknowns)
 
 
 @each
-def test_value_and_gradient(program):
+def test_value_and_slope(program):
     arguments = program.arguments(program.small)
-    gradient = tensor(program.function).value_and_grad(*program.unknowns)
-    compare(program, gradient.interpret(*arguments), arguments)
+    value, gradient = made(program).interpret(*arguments)
+    np.testing.assert_allclose(np.float64(value), program.function(*arguments), rtol=1e-9)
+    found, expected = slope(program, arguments, gradient)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.slow
 @each
 def test_compiled(program):
     arguments = program.arguments(program.small)
-    gradient = tensor(program.function).value_and_grad(*program.unknowns)
-    compare(program, gradient(*arguments), arguments)
+    value, gradient = made(program)(*arguments)
+    np.testing.assert_allclose(np.float64(value), program.function(*arguments), rtol=1e-9)
+    expected = of_jax(program, arguments)
+    for one, other in zip(jax.tree.leaves(gradient), jax.tree.leaves(expected), strict=True):
+        size = np.max(np.abs(other))
+        np.testing.assert_allclose(np.float64(one), other, rtol=1e-7, atol=1e-9 * size)
