@@ -614,6 +614,33 @@ def test_several_indices_are_digits_of_others(step, width, start):
     assert any(f"[{step}·r0+u0" in row and f"{step}·r1+u1" in row for row in rows) or width == 1
 
 
+@tensor
+def flattened(X, W):
+    return np.sum(np.tanh(np.tanh(X).reshape(len(X), -1) @ W))
+
+
+@tensor
+def shuffled(X):
+    """Axes in another order, then all but the last as one."""
+    d = X.shape[-1]
+    return np.sum(np.tanh(X.transpose(0, 3, 1, 2, 4)).reshape(-1, d)[2:] ** 3)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (flattened, (normal(3, 4, 2, 5), normal(40, 2))),
+        (flattened, (normal(2, 2, 3, 2, 3), normal(36, 2))),
+        (shuffled, (normal(2, 3, 2, 4, 3),)),
+    ],
+)
+def test_any_number_of_axes_becomes_one_by_a_reshape(function, arguments):
+    agrees(function, *arguments)
+    agrees(function.grad("X"), *arguments)
+    points = function.plan(*arguments).points
+    assert points <= 8 * sum(map(np.size, arguments))
+
+
 def test_pools_take_as_many_points_as_there_are():
     """Of maxima, too, whose share of each entry is looked at."""
 
