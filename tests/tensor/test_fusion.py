@@ -8,10 +8,33 @@ from programs import blur, catenary
 from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.jax import runtime
 from jupyter_hvd.tensor.jax.backend import kernel
+from jupyter_hvd.tensor.language.function import find_function
 from jupyter_hvd.tensor.language.predicates import TRUE
 from jupyter_hvd.tensor.lowering import concatenations, dataflow, strategy, tiling
 from jupyter_hvd.tensor.lowering.choices import Choices
 from jupyter_hvd.tensor.lowering.ir import Apply, Contract, Fill
+
+
+@tensor
+def tails(x):
+    return np.sum(np.logaddexp.accumulate(x, axis=1) ** 2)
+
+
+def test_what_several_arrays_take_long_over_is_computed_once(monkeypatch):
+    """Each level of these sums is read by the next one, and by two derivatives."""
+    x = normal(3, 20)
+    monkeypatch.setattr(dataflow, "COSTLY", 1)
+    monkeypatch.setattr(dataflow, "FENCED", 1 << 60)
+    found = plan(tails.grad("x"), x)
+    inside = [
+        step.name
+        for array in found.barriers
+        for step in dataflow.fused_producers(found.steps, array, found.barriers)
+        if getattr(step.action, "function", None) is find_function("logaddexp")
+    ]
+    assert inside
+    assert len(inside) == len({*inside})
+    agrees(tails.grad("x"), x)
 
 
 def plan(function, *arguments):
