@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jupyter_hvd.tensor import tensor
+from jupyter_hvd.tensor import TensorError, tensor
 
 FILE = Path(__file__).parents[2] / "benchmarks" / "practice_programs.py"
 SPEC = importlib.util.spec_from_file_location("practice_programs", FILE)
@@ -17,7 +17,17 @@ programs = importlib.util.module_from_spec(SPEC)
 sys.modules[SPEC.name] = programs  # where its dataclasses look for their types
 SPEC.loader.exec_module(programs)
 
-each = pytest.mark.parametrize("program", programs.PROGRAMS, ids=lambda program: program.name)
+#: Stores in blocks of a matrix at places from data; a loop over arrays whose lengths data decide.
+REFUSED = ("truss_compliance", "swap_book")
+CASES = [
+    pytest.param(
+        program,
+        id=program.name,
+        marks=[pytest.mark.xfail(raises=TensorError, strict=True)] * (program.name in REFUSED),
+    )
+    for program in programs.PROGRAMS
+]
+each = pytest.mark.parametrize("program", CASES)
 
 
 def of_jax(program, arguments):
