@@ -154,7 +154,13 @@ def _fold_axis(domain: IterationDomain, box: _Box) -> IterationDomain:
     space = find_preimage(box.space, list(box.whole.index_map), box.whole.index_map, names)
     out, sums = domain.out, domain.sums
     to = {i: Affine.of(i) for i in names}
-    while sums and (found := find_digits(space, out, sums)):
+    while sums:
+        first = sums == domain.sums
+        # Digits of digits are joined by a reshape, with no shift before the next one.
+        digits = find_digits(space, out, sums)
+        found = [one for one in digits if first or not one.address.constant]
+        if not found:
+            break
         step = {i: Affine.of(i) for i in names} | {one.u: one.address for one in found}
         values, leading = {one.u: one.values for one in found}, {one.r for one in found}
         space = find_preimage(space, names, step, names)
