@@ -41,13 +41,13 @@ WRONG = 1e-2
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of one function: `ratios` are JAX's time over ours, chosen by the cost model and after tuning, the
-    `errors` those of the gradient and the value, the `first` calls ours and JAX's in seconds.
+    """What was measured of one function: `ratios` are JAX's time over ours, chosen by the cost model and, unless that was left
+    out, after tuning, the `errors` those of the gradient and the value, the `first` calls ours and JAX's in seconds.
     """
 
     program: Program
     direct: float
-    ratios: tuple[float, float]
+    ratios: tuple[float, ...]
     kernel: str
     errors: tuple[float, float]
     first: tuple[float, float]
@@ -57,11 +57,11 @@ class Row:
         return not max(self.errors) < WRONG
 
     def __str__(self) -> str:
-        by_model, tuned = self.ratios
+        by_model, *tuned = (f"{ratio:.2f}" for ratio in self.ratios)
         numbers = " | ".join(f"{error:.0e}" for error in self.errors)
         ours, direct = self.first
         return (
-            f"| {self.program.name} | {self.program.kind} | {self.direct:.3g} | **{by_model:.2f}** | {tuned:.2f} | "
+            f"| {self.program.name} | {self.program.kind} | {self.direct:.3g} | **{by_model}** | {[*tuned, '–'][0]} | "
             f"{self.kernel} | {numbers}{' **wrong**' * self.is_wrong} | {ours:.2f} | {direct:.2f} |"
         )
 
@@ -115,20 +115,20 @@ def measure(program: Program, pairs: int, tune: bool = True) -> Row | Refused:
         ours = partial(gradient, *arguments)
         found, first = first_call(ours)
     except TensorError as error:
-        return Refused(program, " ".join(str(error).split()).replace("|", "\\|"))
+        return Refused(program, error.message)
     except Exception as error:  # what a user would report
         traceback.print_exc()
         return Refused(program, f"fails with {type(error).__name__}")
     value = program.function(*program.arguments(program.size))
     errors = difference(found[1], expected[1]), difference(np.float64(found[0]), value)
     _, spent, share = compared(ours, direct, pairs)
-    ratio = tuned = 1 / share
+    ratios = [1 / share]
     chosen = by_model = gradient.plan(*arguments).choices
     if tune:
         chosen = gradient.tune(*arguments).chosen
-    if chosen != by_model:
-        tuned = 1 / compared(ours, direct, pairs)[2]
-    return Row(program, spent, (ratio, tuned), str(chosen), errors, (first, direct_first))
+        again = share if chosen == by_model else compared(ours, direct, pairs)[2]
+        ratios.append(1 / again)
+    return Row(program, spent, tuple(ratios), str(chosen), errors, (first, direct_first))
 
 
 def summary(rows: Sequence[Row | Refused]) -> str:
@@ -136,7 +136,7 @@ def summary(rows: Sequence[Row | Refused]) -> str:
     wrong = sum(row.is_wrong for row in taken)
     text = f"Taken as written: {len(taken)} of {len(rows)}. Wrong: {wrong}."
     for name, which in (("Chosen by the cost model", 0), ("After tuning", 1)):
-        ratios = [row.ratios[which] for row in taken]
+        ratios = [row.ratios[which] for row in taken if which < len(row.ratios)]
         if ratios:
             slow, fast = sum(r < 0.5 for r in ratios), sum(r >= 0.9 for r in ratios)
             mean = math.exp(statistics.mean(map(math.log, ratios)))
