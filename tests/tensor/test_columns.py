@@ -84,6 +84,14 @@ def of_triples(x):
     return sum(sum(o[k][m] for k in range(d) for m in range(d)) ** 2 for o in outer)
 
 
+@tensor
+def pooled(x):
+    """Maxima over two short axes, and over the last."""
+    n, m, d = x.shape
+    blocks = np.tanh(x).reshape(n // 2, 2, m // 2, 2, d).max(axis=(1, 3))
+    return np.sum(blocks**2) + np.sum(np.sin(x).max(axis=2)) - np.sum(np.cos(x).min(axis=2))
+
+
 @pytest.mark.parametrize(
     ("function", "arguments"),
     [
@@ -95,6 +103,7 @@ def of_triples(x):
         (bonds, (normal(5, 3), np.array([0, 1, 4, 2]), np.array([3, 2, 0, 1]), normal(4, seed=2))),
         (shifted_columns, (normal(6, 3),)),
         (of_triples, (normal(5, 3),)),
+        (pooled, (normal(4, 6, 3),)),
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )

@@ -8,10 +8,33 @@ from programs import blur, catenary
 from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.jax import runtime
 from jupyter_hvd.tensor.jax.backend import kernel
+from jupyter_hvd.tensor.language.function import find_function
 from jupyter_hvd.tensor.language.predicates import TRUE
 from jupyter_hvd.tensor.lowering import concatenations, dataflow, strategy, tiling
 from jupyter_hvd.tensor.lowering.choices import Choices
 from jupyter_hvd.tensor.lowering.ir import Apply, Contract, Fill
+
+
+@tensor
+def tails(x):
+    return np.sum(np.logaddexp.accumulate(x, axis=1) ** 2)
+
+
+def test_what_several_arrays_take_long_over_is_computed_once(monkeypatch):
+    """Each level of these sums is read by the next one, and by two derivatives."""
+    x = normal(3, 20)
+    monkeypatch.setattr(dataflow, "COSTLY", 1)
+    monkeypatch.setattr(dataflow, "FENCED", 1 << 60)
+    found = plan(tails.grad("x"), x)
+    inside = [
+        step.name
+        for array in found.barriers
+        for step in dataflow.fused_producers(found.steps, array, found.barriers)
+        if getattr(step.action, "function", None) is find_function("logaddexp")
+    ]
+    assert inside
+    assert len(inside) == len({*inside})
+    agrees(tails.grad("x"), x)
 
 
 def plan(function, *arguments):
@@ -612,6 +635,33 @@ def test_several_indices_are_digits_of_others(step, width, start):
     agrees(pooled.grad("X"), X)
     rows = [row for row in made(pooled.grad("X"), X).values() if "joined" in row]
     assert any(f"[{step}·r0+u0" in row and f"{step}·r1+u1" in row for row in rows) or width == 1
+
+
+@tensor
+def flattened(X, W):
+    return np.sum(np.tanh(np.tanh(X).reshape(len(X), -1) @ W))
+
+
+@tensor
+def shuffled(X):
+    """Axes in another order, then all but the last as one."""
+    d = X.shape[-1]
+    return np.sum(np.tanh(X.transpose(0, 3, 1, 2, 4)).reshape(-1, d)[2:] ** 3)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (flattened, (normal(3, 4, 2, 5), normal(40, 2))),
+        (flattened, (normal(2, 2, 3, 2, 3), normal(36, 2))),
+        (shuffled, (normal(2, 3, 2, 4, 3),)),
+    ],
+)
+def test_any_number_of_axes_becomes_one_by_a_reshape(function, arguments):
+    agrees(function, *arguments)
+    agrees(function.grad("X"), *arguments)
+    points = function.plan(*arguments).points
+    assert points <= 8 * sum(map(np.size, arguments))
 
 
 def test_pools_take_as_many_points_as_there_are():

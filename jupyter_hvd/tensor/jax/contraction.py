@@ -416,7 +416,7 @@ def _fix_axis(step: Contract, axis: str, value: int) -> Contract:
 def _scatter_terms(step: Contract, terms: Any, values: Values) -> Any:
     """Add up terms at the places that `scatter_to` says, and return the array of those places."""
     space = Space({i: step.extents[i] for i in step.axes})
-    if any(len(a.terms) == 2 and a.names <= space.extents.keys() for a, _ in step.scatter_to):
+    if any(len(a.terms) > 1 and a.names <= space.extents.keys() for a, _ in step.scatter_to):
         return _interleave_axes(terms, step)
     look_up_entries(
         used_lookups(step.lookups, names_of(a for a, _ in step.scatter_to)), space, values
@@ -467,13 +467,14 @@ def _place_in_zeros(part: Any, places: Mapping[int, Any], extents: Sequence[int]
 
 
 def _interleave_axes(terms: Any, step: Contract) -> Any:
-    """Place terms at `k·r + e + c`, `0 ≤ e < k`, along some dimensions: there r and e are two axes that become one."""
+    """Place terms at `k·r + e + c`, `0 ≤ e < k`, along some dimensions: there r and e, or e's own digits, become one axis."""
     names = [i for i, _ in step.out]
     digits = [sorted(a.terms, key=lambda term: -term[1]) for a, _ in step.scatter_to]
     array = jnp.transpose(terms, [names.index(i) for parts in digits for i, _ in parts])
     for place, (parts, (address, extent)) in enumerate(zip(digits, step.scatter_to, strict=True)):
-        if len(parts) == 2:
-            array = slice_with_zeros(array, place + 1, 0, parts[0][1])
-            array = array.reshape(*array.shape[:place], -1, *array.shape[place + 2 :])
+        for axis, (_, k) in reversed([*enumerate(parts[:-1], place)]):
+            array = slice_with_zeros(array, axis + 1, 0, k)
+            array = array.reshape(*array.shape[:axis], -1, *array.shape[axis + 2 :])
+        if len(parts) > 1:
             array = slice_with_zeros(array, place, -address.constant, extent - address.constant)
     return array

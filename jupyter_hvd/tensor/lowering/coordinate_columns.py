@@ -13,6 +13,7 @@ from math import prod
 from typing import TypeGuard
 
 from ..language.affine import Affine
+from ..language.function import find_function
 from ..language.predicates import FALSE, compare
 from ..language.terms import Binders
 from ..ssa.program import Output, flatten_output
@@ -26,6 +27,7 @@ from .ir import (
     Entrywise,
     Fill,
     Masked,
+    Reduce,
     Rewriting,
     Step,
 )
@@ -75,7 +77,7 @@ class _Split:
 
     def split_step(self, step: Step) -> Iterator[Step]:
         """Yield the steps that make an array along one of its short axes: each column, and their concatenation; or the terms
-        of its sum, and their addition.
+        of its sum or maximum, and what combines them.
         """
         action = step.action
         axis = self._short_axis(step)
@@ -87,8 +89,12 @@ class _Split:
             part = Step(_column_name(step.name, k), self._fix_axis(action, axis, k), step.statement)
             yield from self.split_step(part)
             parts.append(part)
-        join = _side_by_side if axis in action.axes else _add_parts
-        yield replace(step, action=join(action, axis, parts))
+        if axis in action.axes:
+            yield replace(step, action=_side_by_side(action, axis, parts))
+        elif isinstance(action, Reduce) and len(parts) > 1:
+            yield from _reduce_parts(step, action, parts)
+        else:
+            yield replace(step, action=_add_parts(action, parts))
 
     def _short_axis(self, step: Step) -> str | None:
         """Return an axis along which a step reads columns, or the last axis of an array that is split; None if there is none."""
@@ -123,6 +129,10 @@ class _Split:
         made = replace(made, out=_drop_binder(made.out, axis))
         if isinstance(made, Contract):
             made = replace(made, sums=_drop_binder(made.sums, axis))
+        if isinstance(made, Reduce):
+            made = replace(made, over=_drop_binder(made.over, axis))
+            if not made.over:
+                return Accumulate(made.out, (Masked(made.read),))
         zero = isinstance(made, Contract | Apply) and made.mask == FALSE
         return Fill(made.out, 0) if zero else made
 
@@ -136,7 +146,18 @@ def _drop_binder(binders: Binders, axis: str) -> Binders:
     return tuple(b for b in binders if b.name != axis)
 
 
-def _add_parts(action: Entrywise, _: str, parts: Sequence[Step]) -> Accumulate:
+def _reduce_parts(step: Step, action: Reduce, parts: Sequence[Step]) -> Iterator[Step]:
+    """Yield the steps that combine the parts of a maximum or minimum, two at a time."""
+    function = find_function(action.function)
+    last, *rest = parts
+    for k, part in enumerate(rest):
+        name = step.name if k == len(rest) - 1 else f"{step.name}··{k}"
+        both = tuple((Masked(action.entry_of(x.name)),) for x in (last, part))
+        last = replace(step, name=name, action=Apply(action.out, function, both))
+        yield last
+
+
+def _add_parts(action: Entrywise, parts: Sequence[Step]) -> Accumulate:
     """Return the action that adds the terms of a sum."""
     made = (part.name for part in parts if not isinstance(part.action, Fill))
     return Accumulate(action.out, tuple(Masked(action.entry_of(x)) for x in made))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -92,15 +91,35 @@ def fusion_barriers(steps: Sequence[Step]) -> frozenset[str]:
     large = {s.name for s in steps if COSTLY <= _count_entries(s) < CACHED}
     costly = find_costly_arrays(steps, found)
     beyond = _behind_branches(steps, frozenset(costly & large))
-    behind = Counter(
-        s.name
-        for x in beyond
-        for s in fused_producers(steps, x, found | beyond)
-        if s.name in costly
-    )
-    shared = {x for x, times in behind.items() if times > 1 and x in large}
-    inner = {s.name for x in shared for s in fused_producers(steps, x, found | beyond)}
-    return found | beyond | (shared - inner)
+    return found | beyond | _shared_arrays(steps, costly & large, found, beyond)
+
+
+def _shared_arrays(
+    steps: Sequence[Step],
+    costly: AbstractSet[str],
+    found: AbstractSet[str],
+    beyond: AbstractSet[str],
+) -> AbstractSet[str]:
+    """Return the costly arrays that more than one array behind a barrier would compute for itself.
+
+    Each is behind a barrier of its own, so that what it is made of is computed for it only.
+    """
+    shared = set[str]()
+    within: dict[str, set[str]] = {}  # the arrays behind barriers whose kernels compute an array
+    for step in reversed(steps):
+        action, name = step.action, step.name
+        own = within.pop(name, set[str]())
+        if not isinstance(action, Entrywise) or action.summed or is_scatter(action):
+            own = set()
+        if name in costly and len(own) > 1:
+            shared.add(name)
+        if name in beyond or name in shared:
+            own = {name}
+        elif name in found:
+            own = set()
+        for source in action.sources:
+            within.setdefault(source, set()).update(own)
+    return shared - found - beyond
 
 
 def _count_entries(step: Step) -> int:

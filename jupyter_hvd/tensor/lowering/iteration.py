@@ -146,25 +146,37 @@ def _case_domain(
 
 def _fold_axis(domain: IterationDomain, box: _Box) -> IterationDomain:
     """Return a domain in which an index u of the result that is `k·r + e + c`, with a summed r and `0 ≤ e < k`, is replaced by
-    r and e.
+    r and e, and e in turn by its digits, if it has some.
 
-    The step runs over r and e, which are no more points than u has values, and sends each term to u.
+    The step runs over these, which are no more points than u has values, and sends each term to u.
     """
     names = [*index_names((*domain.out, *domain.sums))]
     space = find_preimage(box.space, list(box.whole.index_map), box.whole.index_map, names)
-    found = find_digits(space, domain.out, domain.sums) if domain.sums else []
-    if not found:
+    out, sums = domain.out, domain.sums
+    to = {i: Affine.of(i) for i in names}
+    while sums:
+        first = sums == domain.sums
+        # Digits of digits are joined by a reshape, with no shift before the next one.
+        digits = find_digits(space, out, sums)
+        found = [one for one in digits if first or not one.address.constant]
+        if not found:
+            break
+        step = {i: Affine.of(i) for i in names} | {one.u: one.address for one in found}
+        values, leading = {one.u: one.values for one in found}, {one.r for one in found}
+        space = find_preimage(space, names, step, names)
+        to = {i: a.substitute(step) for i, a in to.items()}
+        out = tuple(Binder(i, values.get(i, m)) for i, m in out)
+        out = (*out, *(b for b in sums if b.name in leading))
+        sums = tuple(b for b in sums if b.name not in leading)
+    if len(sums) == len(domain.sums):
         return domain
-    to = {one.u: one.address for one in found}
-    values, leading = {one.u: one.values for one in found}, {one.r for one in found}
-    out = tuple(Binder(i, values.get(i, m)) for i, m in domain.out)
     return replace(
         domain,
-        out=(*out, *(b for b in domain.sums if b[0] in leading)),
-        sums=tuple(b for b in domain.sums if b[0] not in leading),
+        out=out,
+        sums=sums,
         index_map={i: a.substitute(to) for i, a in domain.index_map.items()},
         condition=substitute(domain.condition, to),
-        scatter_to=tuple((to.get(i, Affine.of(i)), m.constant) for i, m in domain.out),
+        scatter_to=tuple((to[i], m.constant) for i, m in domain.out),
     )
 
 

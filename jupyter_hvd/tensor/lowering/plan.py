@@ -381,8 +381,8 @@ def _ordinal_of(n: int) -> str:
 
 
 def _is_joined(action: Contract) -> bool:
-    """Whether two axes become one, which is a reshape."""
-    return any(len(a.terms) == 2 and a.names <= {*action.axes} for a, _ in action.scatter_to)
+    """Whether axes become one, which is a reshape."""
+    return any(len(a.terms) > 1 and a.names <= {*action.axes} for a, _ in action.scatter_to)
 
 
 def _sum_text(addends: Sequence[Masked]) -> str:

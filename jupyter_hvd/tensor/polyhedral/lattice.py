@@ -263,20 +263,21 @@ def find_digits(inside: Any, kept: Binders, rest: Binders) -> list[Digits]:
     (r, e) must run over no more points than u does.
     """
     names, found = [*index_names((*kept, *rest))], list[Digits]()
-    for a in _constraint_expressions(inside, names):
-        for (u, _), (r, _) in product(kept, rest):
-            k = -a.coefficient(r) * a.coefficient(u)
-            if abs(a.coefficient(u)) != 1 or k < 2 or len(a.terms) != 2:
-                continue
-            if any({u, r} & {one.u, one.r} for one in found):
-                continue
-            moved = {i: Affine.of(i) for i in names}
-            moved[u] = Affine.of(u) + Affine.of(r) * k
-            low, high = _coordinate_range(
-                find_preimage(inside, names, moved, names), names.index(u)
-            )
-            if high - low < k:
-                found.append(Digits(u, r, moved[u] + low, Affine.of(high - low + 1)))
+    pairs = [(u, r) for (u, _), (r, _) in product(kept, rest)]
+    likely = dict.fromkeys(
+        (u, r, -a.coefficient(r) * a.coefficient(u))
+        for a in _constraint_expressions(inside, names)
+        for u, r in pairs
+        if abs(a.coefficient(u)) == 1
+    )
+    for u, r, k in likely:
+        if k < 2 or any({u, r} & {one.u, one.r} for one in found):
+            continue
+        moved = {i: Affine.of(i) for i in names}
+        moved[u] = Affine.of(u) + Affine.of(r) * k
+        low, high = _coordinate_range(find_preimage(inside, names, moved, names), names.index(u))
+        if high - low < k:
+            found.append(Digits(u, r, moved[u] + low, Affine.of(high - low + 1)))
     return found
 
 
