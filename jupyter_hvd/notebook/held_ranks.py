@@ -15,6 +15,7 @@ from ..launch.progress import Stall
 from ..launch.rank_placement import Place, Where, place_ranks
 from ..ranks.forks import KeptForks
 from ..ranks.paths import weighted_objects
+from ..ranks.sent_cells import SentCell
 from ..ranks.serialization import SerializedValue, digest_value, pack_value
 from .cell_names import names_of
 from .cell_output import CellOutput
@@ -26,7 +27,6 @@ from .monitor import Run
 from .planning import RanksState
 from .rank_processes import PRELOADED
 from .reports import line_of
-from .tracebacks import SentCell
 from .weights import shortest_path
 
 DEFAULT_SIZE = 2

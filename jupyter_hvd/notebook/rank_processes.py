@@ -47,6 +47,8 @@ PRELOADED = (LIVING,)
 START_TIMEOUT = 120.0
 #: Seconds for a placement to end with its job, and for its last words.
 PLACEMENT_END, LAST_REPORT = 1.0, 0.3
+#: Horovod's own check for stalls, which would end ranks that wait for one at a breakpoint. The kernel has its own check.
+STALL_CHECK = "HOROVOD_STALL_CHECK_DISABLE"
 STAGES = ("starting", "importing TensorFlow", "joining Horovod", "joined")
 
 
@@ -113,6 +115,7 @@ class RankProcesses:
             **make_notes_folder(folder.path),
             **self._forks,
             **self._sharing_variables(),
+            STALL_CHECK: os.environ.get(STALL_CHECK, "1"),
         }
         orders = Orders(
             self.job,

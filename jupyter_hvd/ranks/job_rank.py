@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import pdb
 import sys
 import time
 import traceback
@@ -27,6 +28,12 @@ from ..launch.rank_location import list_threads, own_files
 from ..launch.temporary_files import note_temporary_files
 from ..runtime.observe import Function, observe
 from .shell_lines import ShellLines
+
+#: Said at a rank's first breakpoint.
+PASSED_OVER = (
+    "breakpoint() is passed over: the ranks of a job have no input. In a notebook, a cell with %%distribute stops there, "
+    "on the rank that `%hvd debug RANK` chooses."
+)
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,7 @@ def run_program(
         observed: see `ObservedText`.
     """
     rank = int(os.environ.get("HOROVOD_RANK", "0"))
+    pass_over_breakpoints()
     sys.argv = [str(original), *args]
     sys.path.insert(0, str(original.resolve().parent))
     code, report = 0, ""
@@ -92,6 +100,19 @@ def run_program(
     # Whole or not at all: who is killed here is one that could not say how it ended.
     write_atomically(status_file(status, rank), json.dumps(ending).encode())
     return code
+
+
+def pass_over_breakpoints() -> None:
+    """Let `breakpoint()` and `pdb.set_trace()` do nothing, because a job has no input; the first one says so."""
+    has_said = os.environ.get("PYTHONBREAKPOINT") == "0"
+
+    def pass_over(*_: object, **__: object) -> None:
+        nonlocal has_said
+        if not has_said:
+            has_said = True
+            sys.stderr.write(f"{PASSED_OVER}\n")
+
+    sys.breakpointhook = pdb.set_trace = pass_over
 
 
 def hold_heartbeat() -> None:

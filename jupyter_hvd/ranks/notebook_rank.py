@@ -25,6 +25,7 @@ from ..launch.authentication import TOKEN_VARIABLE
 from ..launch.heartbeat import MESSAGES_VARIABLE, HeartbeatClient, end_self
 from ..launch.temporary_files import note_temporary_files
 from . import remote
+from .debugger import install_debugger
 from .imports import pause_gc
 from .job_rank import require_all_ranks
 from .magic_output import make_quiet
@@ -137,6 +138,7 @@ def make_shell(messages: Messages) -> Any:
     for name in ("stdout", "stderr"):
         stream = OutStream(messages.session, messages, name, watchfd=False)  # type: ignore[no-untyped-call]
         setattr(sys, name, stream)
+    install_debugger(messages)
     sys.path.insert(0, "")  # as in a kernel: what lies beside the notebook can be imported
     return shell
 
