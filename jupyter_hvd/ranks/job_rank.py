@@ -25,6 +25,7 @@ from ..files import is_notebook, write_atomically
 from ..launch.base import status_file
 from ..launch.heartbeat import HeartbeatClient
 from ..launch.rank_location import list_threads, own_files
+from ..launch.start_faults import JOINED
 from ..launch.temporary_files import note_temporary_files
 from ..runtime.observe import Function, observe
 from .shell_lines import ShellLines
@@ -132,6 +133,7 @@ def note_horovods_threads(held: HeartbeatClient) -> None:
         before = list_threads()
         result = begin(*args, **kwargs)
         held.busy_threads = list_threads() - before
+        held.send_message({"stage": JOINED})
         if not (kwargs.get("comm") or args[1:2]):  # all ranks, and none that are chosen
             require_all_ranks(args[0].size())
         return result

@@ -23,6 +23,7 @@ from traitlets.config import Config
 from ..files import cache_folder
 from ..launch.authentication import TOKEN_VARIABLE
 from ..launch.heartbeat import MESSAGES_VARIABLE, HeartbeatClient, end_self
+from ..launch.start_faults import JOINED
 from ..launch.temporary_files import note_temporary_files
 from . import remote
 from .debugger import install_debugger
@@ -55,7 +56,7 @@ def main() -> None:
         join_ranks  # for cells that use Horovod by themselves: its own works once in a process
     )
     remote.share_cells()
-    held.send_message({"stage": "joined"})
+    held.send_message({"stage": JOINED})
     requests = Requests(kernel, rank, token)
     requests.answer_calls(make_shell(requests.messages))
 
