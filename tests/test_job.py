@@ -44,7 +44,8 @@ def test_what_is_written(hvd, tmp_path: Path) -> None:
     for kind in ("--slurm", "--kubernetes"):
         done = hvd("job", file, kind, "-n", 2, "-o", tmp_path / "out", "--force")
         assert done.returncode == 0, done.stderr
-    ends = (".py", "_ranks.py", ".sbatch", ".mpijob.yaml", ".Dockerfile", ".horovod.patch")
+    ends = (".py", "_ranks.py", ".sbatch", ".mpijob.yaml", ".trainjob.yaml", ".Dockerfile")
+    ends += (".horovod.patch",)
     written = {path.name for path in (tmp_path / "out").iterdir()}
     imported = {"jupyter_hvd_sharing.py"}
     assert written == {f"{plain_name(file)}{end}" for end in ends} | imported
@@ -69,6 +70,9 @@ def test_words_reach_the_program_as_they_are(hvd, tmp_path: Path) -> None:
     job = yaml.safe_load((tmp_path / "k" / "train_hvd.mpijob.yaml").read_text())
     launcher = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]
     words = launcher["args"][-len(HOSTILE) :]
+    assert tuple(expanded(word) for word in words) == HOSTILE
+    _, train = yaml.safe_load_all((tmp_path / "k" / "train_hvd.trainjob.yaml").read_text())
+    words = train["spec"]["trainer"]["args"][-len(HOSTILE) :]
     assert tuple(expanded(word) for word in words) == HOSTILE
 
 
@@ -150,6 +154,109 @@ def test_the_manifest_has_the_published_form(hvd, tmp_path: Path) -> None:
     assert launcher["args"][:2] == ["-n", "8"]
     assert launcher["image"] == "reg.example/a:1"
     assert launcher["args"][-1] == "/job/train_hvd.py"
+
+
+CONTAINER = {
+    "name": str,
+    "image": str,
+    "securityContext": {"runAsUser": int, "allowPrivilegeEscalation": bool},
+}
+
+
+def replicated_job(name: str, container: dict[str, Any], **template: Any) -> dict[str, Any]:
+    """What the published schema knows of a part of a runtime: a Job of the batch API below a name."""
+    pod = {
+        "restartPolicy": ("Never", "OnFailure"),
+        "securityContext": {"fsGroup": int},
+        "containers": [container],
+    }
+    spec = {"backoffLimit": int, "template": {"spec": pod}}
+    return {"name": (name,), "template": {**template, "spec": spec}}
+
+
+#: What the published schema of trainer.kubeflow.org/v1alpha1 knows of these, in the order in which they are written.
+RUNTIME: dict[str, Any] = {
+    "apiVersion": ("trainer.kubeflow.org/v1alpha1",),
+    "kind": ("TrainingRuntime",),
+    "metadata": {"name": str, "labels": {"trainer.kubeflow.org/framework": str}},
+    "spec": {
+        "mlPolicy": {
+            "numNodes": int,
+            "mpi": {
+                "numProcPerNode": int,
+                "mpiImplementation": ("OpenMPI",),
+                "sshAuthMountPath": str,
+                "runLauncherAsNode": bool,
+            },
+        },
+        "template": {
+            "spec": {
+                "network": {"publishNotReadyAddresses": bool},
+                "successPolicy": {"operator": ("All", "Any"), "targetReplicatedJobs": [str]},
+                "failurePolicy": {"maxRestarts": int},
+                "replicatedJobs": list,
+            }
+        },
+    },
+}
+WORKERS = replicated_job(
+    "node",
+    {
+        **CONTAINER,
+        "command": [str],
+        "args": [str],
+        "readinessProbe": {"tcpSocket": {"port": int}, "periodSeconds": int},
+    },
+)
+LAUNCHER = {
+    **replicated_job(
+        "launcher",
+        CONTAINER,
+        metadata={"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": ("trainer",)}},
+    ),
+    "dependsOn": [{"name": ("node",), "status": ("Ready", "Complete")}],
+}
+TRAIN_JOB: dict[str, Any] = {
+    "apiVersion": ("trainer.kubeflow.org/v1alpha1",),
+    "kind": ("TrainJob",),
+    "metadata": {"name": str},
+    "spec": {
+        "runtimeRef": {
+            "apiGroup": ("trainer.kubeflow.org",),
+            "kind": ("TrainingRuntime", "ClusterTrainingRuntime"),
+            "name": str,
+        },
+        "trainer": {"numNodes": int, "numProcPerNode": int, "command": [str], "args": [str]},
+    },
+}
+#: The names that Trainer takes for a job.
+RFC_1035 = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+@pytest.mark.parametrize("name", ["train.py", "3 layers.py"])
+def test_the_train_job_has_the_published_form(hvd, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(FIT)
+    job = ("job", name, "--kubernetes", "-n", 8, "--slots", 2, "--image", "reg.example/a:1")
+    done = hvd(*job)
+    assert done.returncode == 0, done.stderr
+    (file,) = tmp_path.glob("*.trainjob.yaml")
+    assert f"kubectl apply --filename {file.name}" in " ".join(done.stderr.split())
+    runtime, train = yaml.safe_load_all(file.read_text())
+    conforms(runtime, RUNTIME)
+    conforms(train, TRAIN_JOB)
+    workers, launcher = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    conforms(workers, WORKERS)
+    conforms(launcher, LAUNCHER)
+    # The job finds its runtime, and Trainer the containers, by these names.
+    assert train["spec"]["runtimeRef"]["name"] == runtime["metadata"]["name"]
+    for part in (workers, launcher):
+        (container,) = part["template"]["spec"]["template"]["spec"]["containers"]
+        assert (container["name"], container["image"]) == ("node", "reg.example/a:1")
+    assert all(RFC_1035.fullmatch(each["metadata"]["name"]) for each in (runtime, train))
+    trainer = train["spec"]["trainer"]
+    assert (trainer["numNodes"], trainer["numProcPerNode"]) == (4, 2)
+    assert runtime["spec"]["mlPolicy"]["numNodes"] == 4
+    assert (trainer["command"], trainer["args"][:2]) == (["mpirun"], ["-n", "8"])
 
 
 def test_the_recipe(hvd, tmp_path: Path) -> None:

@@ -81,6 +81,26 @@ def test_output_arguments_and_imports(hvd, tmp_path: Path) -> None:
     assert said[0][1] == said[1][1], "a set of words has one order on all ranks"
 
 
+BREAKPOINTS = """import pdb
+for _ in range(3):
+    breakpoint()
+    pdb.set_trace()
+print("came through")
+"""
+
+
+@pytest.mark.parametrize("name", ["train.py", "train.ipynb"])
+def test_breakpoints_are_passed_over(hvd, tmp_path: Path, name: str) -> None:
+    notebook = nbformat.writes(new_notebook(cells=[new_code_cell(BREAKPOINTS)]))
+    (tmp_path / name).write_text(notebook if name.endswith(".ipynb") else BREAKPOINTS)
+    done = hvd("run", name, "-n", 2, "--batch", "global", "--no-log")
+    assert done.returncode == 0, done.stderr
+    assert "came through" in done.stdout
+    said = done.stdout + done.stderr
+    assert said.count("breakpoint() is passed over: the ranks of a job have no input") == 1
+    assert "`%hvd debug RANK`" in said
+
+
 def test_exit_code_of_the_rank(hvd, tmp_path: Path) -> None:
     done = hvd("run", program(tmp_path, "sys.exit(3 if rank == 1 else 0)\n"), "-n", 2)
     assert done.returncode == 3

@@ -53,6 +53,46 @@ test('Notebook 7: a cell’s gradient cost opens below the notebook', async ({
   await picture(page, 'notebook7-cost');
 });
 
+test('Notebook 7: the toolbar and the View menu open the workers below the notebook', async ({
+  page,
+  request
+}) => {
+  const cells = notebook('%load_ext jupyter_hvd', '%%distribute -n 2\n1');
+  const lab = await Lab.open(page, request, 'seven-workers.ipynb', cells, {
+    frontEnd: 'Notebook 7',
+    ownKernel: true
+  });
+  await lab.execute('notebook:run-cell');
+  const button = page
+    .getByRole('toolbar')
+    .getByRole('button', { name: 'Workers', exact: true });
+  const panel = page.locator('.jp-hvd-WorkersPanel:visible');
+  await button.click();
+  await expect(panel.getByText(/no cell with %%distribute has run/)).toBeVisible();
+  const { height } = (await panel.boundingBox())!;
+  expect(height, 'there is room to read it').toBeGreaterThan(150);
+  await picture(page, 'notebook7-workers');
+  await page
+    .getByRole('tab', { name: /Workers of seven-workers/ })
+    .locator('.lm-TabBar-tabCloseIcon')
+    .click();
+  await expect(panel).toHaveCount(0);
+  await page.getByRole('menuitem', { name: 'View', exact: true }).click();
+  await page.getByRole('menuitem', { name: 'Show the Workers' }).click();
+  await expect(panel).toBeVisible();
+});
+
+test('Notebook 7: without cells for workers, the toolbar has no button for them', async ({
+  page,
+  request
+}) => {
+  await Lab.open(page, request, 'seven-plain.ipynb', notebook('1 + 1'), {
+    frontEnd: 'Notebook 7'
+  });
+  await expect(page.getByRole('button', { name: /Preview the changes/ })).toBeVisible();
+  await expect(page.getByRole('button', { name: 'Workers', exact: true })).toHaveCount(0);
+});
+
 test('Notebook 7: from the list of files, the notebook opens, and what to do there is told', async ({
   page,
   request

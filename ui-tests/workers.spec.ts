@@ -145,6 +145,52 @@ test(
   }
 );
 
+test(
+  'a breakpoint on one worker: its debugger in the notebook, and why the others wait',
+  { tag: '@long' },
+  async ({ page, request }) => {
+    const stops = `%%distribute -n 2
+import horovod.tensorflow as hvd, tensorflow as tf
+total = 40
+breakpoint()
+total += 2
+hvd.allreduce(tf.constant(1.0), name='loss')
+print('total', total)`;
+    const lab = await Lab.open(page, request, 'stops.ipynb', notebook(LOAD, stops), {
+      ownKernel: true
+    });
+    const panel = page.locator('.jp-hvd-WorkersPanel:visible');
+    const input = page.locator('.jp-Stdin-input');
+    await lab.run(0);
+    const ended = lab.run(1);
+    await expect(input).toBeVisible({ timeout: 600_000 });
+    await lab.execute('jupyter-hvd:where');
+    await expect(
+      panel.getByText(
+        /Rank 1 waits for rank 0, which stands at a breakpoint \(In\[2\], line 4\)/
+      )
+    ).toBeVisible();
+    await expect(panel.getByRole('row').nth(1)).toContainText('stands at a breakpoint');
+    await picture(page, 'workers-breakpoint');
+    const output = page.locator('.jp-OutputArea');
+    // Each question has a field of its own.
+    for (const [command, answer] of [
+      ['n', '-> total += 2'],
+      ['p total', '40'],
+      ['c', 'total 42']
+    ]) {
+      await expect(input).toHaveCount(1);
+      await input.fill(command);
+      await input.press('Enter');
+      await expect(
+        output.getByText(answer).filter({ visible: true }).first()
+      ).toBeVisible();
+    }
+    await ended;
+    await expect(input).toHaveCount(0);
+  }
+);
+
 declare global {
   interface Window {
     hvdAsked?: number;

@@ -36,7 +36,7 @@ def add_parser(commands: Any) -> None:
     kind.add_argument(
         "--kubernetes",
         action="store_true",
-        help="a manifest for Kubeflow's MPIJob, and the recipe of its container",
+        help="manifests for Kubeflow's MPIJob and TrainJob, and the recipe of their container",
     )
     add("-n", type=int, required=True, metavar="N", dest="size", help="how many ranks")
     add("-o", "--output", type=Path, metavar="FOLDER", help="where to write; beside FILE")
@@ -154,6 +154,7 @@ def make_job_files(
     told += [
         f"to make its container:  cd {folder} && docker build --file {name}.Dockerfile --tag {image} .",
         f"to submit it, when the cluster can pull {image}:  kubectl apply --filename {name}.mpijob.yaml",
+        f"or, where Kubeflow Trainer 2 is installed:  kubectl apply --filename {name}.trainjob.yaml",
     ]
     return texts, told
 

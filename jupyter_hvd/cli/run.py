@@ -162,6 +162,11 @@ def run_run(arguments: argparse.Namespace) -> int:
                     if log is not None:
                         log.add_output(result.rank or 0, f"[{describe_failure(result)}; {again}]")
 
+                def tried_again(why: str) -> None:
+                    errors.print(why, style="yellow", soft_wrap=True)
+                    if log is not None:
+                        log.add_output(0, f"[{why}]")
+
                 variables = {**common_variables(options), RESUME_VARIABLE: str(int(begins_again))}
                 if begins_again and options.batch == "per-rank":
                     variables[VIRTUAL_SIZE_VARIABLE] = str(arguments.size)
@@ -172,6 +177,7 @@ def run_run(arguments: argparse.Namespace) -> int:
                     "listener": hear_line,
                     "queued": queue,
                     "stalled": stall_printer(locate, errors, log),
+                    "again": tried_again,
                 }
                 result = run_job_again(job, folder, policy=policy, told=started_again, **heard)
                 if log is not None:

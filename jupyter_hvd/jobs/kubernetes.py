@@ -1,4 +1,4 @@
-"""A manifest for Kubeflow's MPIJob (v2beta1), and the recipe of the container in which the ranks run."""
+"""Manifests for Kubeflow: an MPIJob (v2beta1) and a TrainJob (v1alpha1), and the recipe of the container for the ranks."""
 
 from __future__ import annotations
 
@@ -27,6 +27,11 @@ IMAGE = re.compile(r"[a-z0-9][a-zA-Z0-9._/:@-]*")
 PLACE, PYTHON = "/job", "/usr/local/bin/python"
 #: The user that ranks run as, and the port of their sshd, which needs no rights of root.
 USER, PORT = 1000, 2222
+#: What the workers run, and where both operators mount the job's pair of keys.
+SSHD, SSHD_WORDS = "/usr/sbin/sshd", ("-De", "-f", "/home/mpiuser/.sshd_config")
+KEYS = "/home/mpiuser/.ssh"
+#: The API of Kubeflow's Trainer 2.
+TRAINER, TRAINER_VERSION = "trainer.kubeflow.org", "v1alpha1"
 
 RECIPE = """\
 # Written by jupyter hvd:  docker build --file {name}.Dockerfile --tag {image} .
@@ -103,10 +108,13 @@ def kubernetes_files(
         modules, folders: what lies beside the program and is imported.
     """
     check_words([name, *arguments])
-    head = f"# Written by jupyter hvd:  kubectl apply --filename {name}.mpijob.yaml"
+    head = "# Written by jupyter hvd:  kubectl apply --filename {}"
+    mpi, train = f"{name}.mpijob.yaml", f"{name}.trainjob.yaml"
+    runtime, job = map(to_yaml, train_job(name, arguments, cluster))
     patch = "".join(file.read_text() for file in PATCHES)
     return {
-        f"{name}.mpijob.yaml": f"{head}\n{to_yaml(mpi_job(name, arguments, cluster))}",
+        mpi: f"{head.format(mpi)}\n{to_yaml(mpi_job(name, arguments, cluster))}",
+        train: f"{head.format(train)}\n{runtime}---\n{job}",
         f"{name}.Dockerfile": container_recipe(
             name, cluster, tensorflow, packages, modules, folders
         ),
@@ -114,14 +122,19 @@ def kubernetes_files(
     }
 
 
-def mpi_job(name: str, arguments: Sequence[str], cluster: Cluster) -> dict[str, Any]:
-    """The manifest, as data."""
-    words = [
+def mpirun_words(name: str, arguments: Sequence[str], cluster: Cluster) -> list[str]:
+    """What follows `mpirun`."""
+    return [
         *("-n", str(cluster.size), "-bind-to", "none", "-map-by", "slot"),
         *("-x", "PYTHONUNBUFFERED=1", "-x", "PYTHONHASHSEED=0"),
         *("-mca", "pml", "ob1", "-mca", "btl", "^openib"),
         *(PYTHON, f"{PLACE}/{name}.py", *arguments),
     ]
+
+
+def mpi_job(name: str, arguments: Sequence[str], cluster: Cluster) -> dict[str, Any]:
+    """The manifest of an MPIJob, as data."""
+    words = mpirun_words(name, arguments, cluster)
     return {
         "apiVersion": "kubeflow.org/v2beta1",
         "kind": "MPIJob",
@@ -129,7 +142,7 @@ def mpi_job(name: str, arguments: Sequence[str], cluster: Cluster) -> dict[str, 
         "spec": {
             "slotsPerWorker": cluster.slots,
             "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": 0},
-            "sshAuthMountPath": "/home/mpiuser/.ssh",
+            "sshAuthMountPath": KEYS,
             "mpiImplementation": "OpenMPI",
             "mpiReplicaSpecs": {
                 "Launcher": replica_spec(1, "launcher", cluster.image, ["mpirun"], words),
@@ -137,8 +150,8 @@ def mpi_job(name: str, arguments: Sequence[str], cluster: Cluster) -> dict[str, 
                     cluster.size // cluster.slots,
                     "worker",
                     cluster.image,
-                    ["/usr/sbin/sshd"],
-                    ["-De", "-f", "/home/mpiuser/.sshd_config"],
+                    [SSHD],
+                    SSHD_WORDS,
                 ),
             },
         },
@@ -150,15 +163,103 @@ def replica_spec(
 ) -> dict[str, Any]:
     """The specification of the launcher or of the workers of an MPIJob: one pod, `count` times."""
     container = {
-        "name": name,
-        "image": image,
-        "securityContext": {"runAsUser": USER, "allowPrivilegeEscalation": False},
-        # Kubernetes replaces `$(NAME)` in these, and takes two dollars for one.
-        "command": [word.replace("$", "$$") for word in command],
-        "args": [word.replace("$", "$$") for word in words],
+        **base_container(name, image),
+        "command": escape_words(command),
+        "args": escape_words(words),
     }
     pod = {"restartPolicy": "Never", "containers": [container]}
     return {"replicas": count, "restartPolicy": "Never", "template": {"spec": pod}}
+
+
+def train_job(
+    name: str, arguments: Sequence[str], cluster: Cluster
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The manifests of a runtime for MPI and of the TrainJob that refers to it, as data.
+
+    The runtime says how Trainer starts workers with an sshd, and a launcher once they listen. Trainer knows both by their names.
+    """
+    job = kubernetes_name(name)
+    job = job if job[0].isalpha() else f"job-{job}"
+    runtime = f"{job}-mpi"
+    api = f"{TRAINER}/{TRAINER_VERSION}"
+    listens = {"tcpSocket": {"port": PORT}, "periodSeconds": 2}
+    worker = {
+        **base_container("node", cluster.image),
+        "command": [SSHD],
+        "args": [*SSHD_WORDS],
+        "readinessProbe": listens,
+    }
+    nodes, slots = cluster.size // cluster.slots, cluster.slots
+    policy = {
+        "numProcPerNode": slots,
+        "mpiImplementation": "OpenMPI",
+        "sshAuthMountPath": KEYS,
+        "runLauncherAsNode": False,
+    }
+    jobs = [
+        replicated_job("node", worker),
+        {
+            **replicated_job("launcher", base_container("node", cluster.image), is_trainer=True),
+            "dependsOn": [{"name": "node", "status": "Ready"}],
+        },
+    ]
+    spec = {
+        # Workers are found by name before they are ready.
+        "network": {"publishNotReadyAddresses": True},
+        "successPolicy": {"operator": "All", "targetReplicatedJobs": ["launcher"]},
+        "failurePolicy": {"maxRestarts": 0},
+        "replicatedJobs": jobs,
+    }
+    trainer = {
+        "numNodes": nodes,
+        "numProcPerNode": slots,
+        "command": ["mpirun"],
+        "args": escape_words(mpirun_words(name, arguments, cluster)),
+    }
+    reference = {"apiGroup": TRAINER, "kind": "TrainingRuntime", "name": runtime}
+    return (
+        {
+            "apiVersion": api,
+            "kind": "TrainingRuntime",
+            "metadata": {"name": runtime, "labels": {f"{TRAINER}/framework": "horovod"}},
+            "spec": {"mlPolicy": {"numNodes": nodes, "mpi": policy}, "template": {"spec": spec}},
+        },
+        {
+            "apiVersion": api,
+            "kind": "TrainJob",
+            "metadata": {"name": job},
+            "spec": {"runtimeRef": reference, "trainer": trainer},
+        },
+    )
+
+
+def replicated_job(
+    name: str, container: Mapping[str, Any], is_trainer: bool = False
+) -> dict[str, Any]:
+    """Pods with one container each, as a part of a runtime.
+
+    Args:
+        is_trainer: whether it takes the command of the TrainJob.
+    """
+    pod = {
+        "restartPolicy": "Never",
+        # The keys belong to root, and to this group.
+        "securityContext": {"fsGroup": USER},
+        "containers": [container],
+    }
+    labels = {"metadata": {"labels": {f"{TRAINER}/trainjob-ancestor-step": "trainer"}}}
+    spec = {"spec": {"backoffLimit": 0, "template": {"spec": pod}}}
+    return {"name": name, "template": {**(labels if is_trainer else {}), **spec}}
+
+
+def base_container(name: str, image: str) -> dict[str, Any]:
+    rights = {"runAsUser": USER, "allowPrivilegeEscalation": False}
+    return {"name": name, "image": image, "securityContext": rights}
+
+
+def escape_words(words: Sequence[str]) -> list[str]:
+    """Words as Kubernetes takes them: it replaces `$(NAME)`, and takes two dollars for one."""
+    return [word.replace("$", "$$") for word in words]
 
 
 def kubernetes_name(name: str) -> str:

@@ -91,7 +91,9 @@ def activity_of(rank: int, stall: Stall) -> str:
     place = stall.places.get(rank)
     if place is None:
         return "has finished" if rank in stall.finished else "does not answer"
-    if place.collective:
+    if place.at_breakpoint:
+        what = "stands at a breakpoint"
+    elif place.collective:
         what = f"waits in {place.collective}"
     elif place.awaits_work:
         what = "waits for a cell"
@@ -141,6 +143,24 @@ def explain_stall(stall: Stall, locate: Locate) -> list[str]:
                 "what the other ranks run meanwhile."
             )
     return said
+
+
+def explain_breakpoint(stall: Stall, locate: Locate) -> list[str]:
+    """Which rank stands at a breakpoint, and which ranks wait for it; nothing if none stands at one."""
+    rank = stall.debugged
+    if rank is None:
+        return []
+    at = line_name(stall.places[rank], locate)
+    in_collective = {each for each, place in stall.places.items() if place.collective}
+    waiting = sorted({*waits_together(stall), *in_collective} - {rank})
+    if not waiting:
+        return [f"Rank {rank} stands at a breakpoint ({at})."]
+    who = ranks_text(waiting).capitalize()
+    return [
+        f"{who} waits for rank {rank}, which stands at a breakpoint ({at})."
+        if len(waiting) == 1
+        else f"{who} wait for rank {rank}, which stands at a breakpoint ({at})."
+    ]
 
 
 def waits_together(stall: Stall) -> list[int]:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -34,6 +35,7 @@ from .job_monitor import Told, watch_ranks
 from .processes import end_processes
 from .rank_placement import Place
 from .reaper import PrivateFolder
+from .start_faults import REFUSED, RefusedAtStartError, is_refused_at_start, start_again_once
 from .temporary_files import make_notes_folder
 
 #: Receives a line of output: the rank, "stdout" or "stderr", the text without newline.
@@ -89,14 +91,16 @@ def run_job(
     listener: Listener,
     queued: Callable[[str], None] = lambda _: None,
     stalled: Told = lambda *_: None,
+    again: Callable[[str], None] = lambda _: None,
     environment: Mapping[str, str] | None = None,
 ) -> JobResult:
-    """Run a program on the ranks of a place and wait for its end.
+    """Run a program on the ranks of a place and wait for its end. A start at which ranks cannot connect is tried once more.
 
     Args:
         folder: names the job, and goes with it.
         queued: told what the job waits for before it starts, and "" when it need wait no more.
         stalled: told, from another thread, where the ranks are when they make no progress.
+        again: told that the ranks are started once more, and why; what they have written before does not count.
         timeout: seconds after which the job is ended.
         environment: more variables for the ranks.
 
@@ -104,9 +108,39 @@ def run_job(
         LaunchError: Horovod is missing, or the job cannot be started.
     """
     _require_horovod()
+    deadline = None if timeout is None else time.monotonic() + timeout
+
+    def start() -> JobResult:
+        left = None if deadline is None else max(1.0, deadline - time.monotonic())
+        return _run_start(program, place, folder, left, listener, queued, stalled, environment)
+
+    try:
+        return start_again_once(start, again)
+    except RefusedAtStartError as error:
+        result: JobResult = error.result
+        return result
+
+
+def _run_start(
+    program: Program,
+    place: Place,
+    folder: PrivateFolder,
+    timeout: float | None,
+    listener: Listener,
+    queued: Callable[[str], None],
+    stalled: Told,
+    environment: Mapping[str, str] | None,
+) -> JobResult:
+    """Start a job, and wait for its end; parameters as for `run_job`.
+
+    Raises:
+        RefusedAtStartError: a rank could not connect to another.
+        LaunchError: the job cannot be started.
+    """
     address = place.address
     exits: dict[int, int] = {}
     said: list[str] = []
+    refusals: list[str] = []
     errors: dict[int, deque[str]] = defaultdict(lambda: deque(maxlen=LAST_LINES))
     with _status_folder(folder) as status, _open_heartbeats(address, place.size) as lines:
         orders = Orders(
@@ -142,6 +176,8 @@ def run_job(
                     case Output(None, _, text):
                         said.append(text)
                     case Output(int(rank), stream, text):
+                        if REFUSED.search(text):
+                            refusals.append(text)
                         listener(rank, stream, text)
                         # Rank 0's output is shown anyway.
                         if stream == "stderr" and rank and not TENSORFLOW_LOG.match(text):
@@ -151,7 +187,11 @@ def run_job(
             return JobResult(
                 TIMED_OUT, None, f"the job was ended after {round(timeout or 0, 1):g} s, as asked"
             )
-        return _job_result(status, code, exits, said, errors)
+        result = _job_result(status, code, exits, said, errors)
+        reports = [each.told for each in (*lines.members.values(), *lines.gone.values())]
+        if is_refused_at_start(exits.values(), reports, place.size, refusals):
+            raise RefusedAtStartError(result.report, result)
+        return result
 
 
 def run_single(

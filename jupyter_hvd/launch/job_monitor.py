@@ -100,8 +100,11 @@ def is_due(before: Stall, stall: Stall, seconds: float) -> bool:
 def is_hang(stall: Stall) -> bool:
     """Whether somebody waits for another rank, or all have waited for long for whatever it is.
 
-    Ranks that join Horovod wait for those that still import TensorFlow: that is no hang.
+    Ranks that join Horovod wait for those that still import TensorFlow: that is no hang. Nor is it one while a rank stands at
+    a breakpoint.
     """
+    if stall.debugged is not None:
+        return False
     together = [r for r in waits_together(stall) if "/basics.py" not in stall.places[r].inside]
     silent = [
         r for r in stall.waiting if r not in stall.places and stall.since.get(r, 0.0) >= WAITS

@@ -26,6 +26,7 @@ class Position:
     collective: str = ""
     doing: str = field(default="", compare=False)
     handling: str = field(default="", compare=False)
+    at_breakpoint: bool = field(default=False, compare=False)
 
     @property
     def in_horovod(self) -> bool:
@@ -49,6 +50,7 @@ def position_of(told: Mapping[str, Any]) -> Position:
         told.get("collective", ""),
         told.get("doing", ""),
         told.get("handling", ""),
+        bool(told.get("at_breakpoint")),
     )
 
 
@@ -66,6 +68,11 @@ class Stall:
     places: Mapping[int, Position]
     since: Mapping[int, float] = field(default_factory=dict)
     finished: tuple[int, ...] = ()
+
+    @property
+    def debugged(self) -> int | None:
+        """The rank that stands at a breakpoint, for which the others wait; None if none does."""
+        return next((rank for rank, place in self.places.items() if place.at_breakpoint), None)
 
 
 class Progress:

@@ -30,6 +30,8 @@ OPENS, NETWORK = frozenset({2, 257}), frozenset({42, 43, 45, 46, 47, 288})
 
 #: The files of a batch job's program, each with what it is called: a notebook's cells by their numbers.
 own_files: dict[str, str] = {}
+#: Whether this rank stands at a breakpoint: its debugger waits for the user.
+at_breakpoint = False
 
 
 def label_of(file: str) -> str | None:
@@ -45,6 +47,7 @@ def current_location() -> dict[str, Any]:
         "collective": the collective operation, with its name or the shape of its argument, "" in none.
         "doing": what the system makes it wait for, "" if nothing is known.
         "handling": an exception that was caught and is being handled, "" if there is none. "time": by this host's clock.
+        "at_breakpoint": whether the debugger waits for the user there.
     """
     main = threading.main_thread().ident or 0
     frame = sys._current_frames().get(main)
@@ -62,6 +65,7 @@ def current_location() -> dict[str, Any]:
         "doing": "" if collective else waits_for(),
         "handling": handled_exception(main),
         "time": time.monotonic(),
+        "at_breakpoint": at_breakpoint,
     }
 
 

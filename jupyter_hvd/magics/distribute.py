@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
 #: Stands for the number of the cell that runs, which IPython tells when it has ended.
 CURRENT = 0
-COMMANDS = ("status", "where", "vars", "network", "start", "pull", "push", "restart", "stop")
+COMMANDS = (
+    *("status", "where", "vars", "debug", "network"),
+    *("start", "pull", "push", "restart", "stop"),
+)
 PLACES = ("-n", "-H", "--launcher", "--time", "--partition", "--salloc")
 OPTIONS = (*PLACES, "--batch", "--data", "--show", "--dry-run", "--no-deps", "--timeout")
 
@@ -112,7 +115,7 @@ def rank_numbers(text: str) -> set[int] | None:
 def hvd_parser() -> MagicParser:
     parser = MagicParser(prog="%hvd", description="Look after the ranks.")
     parser.add_argument("command", choices=COMMANDS)
-    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="debug: the rank that stops")
     parser.add_argument("-n", type=int, metavar="N", help="start: how many ranks; 2")
     add_place_options(parser)
     add_batch(parser)
@@ -201,7 +204,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
 
     @line_magic  # type: ignore[untyped-decorator]
     def hvd(self, line: str) -> None:
-        """Look after the ranks: `%hvd status`, `where`, `vars`, `network`, `start -n N`, `pull`, `push`, `restart`, `stop`."""
+        """Look after the ranks: `status`, `where`, `vars`, `debug`, `network`, `start`, `pull`, `push`, `restart`, `stop`."""
         from ..notebook import pushes
         from ..notebook.inspection import status_rows
 
@@ -218,6 +221,8 @@ class HvdMagics(Magics):  # type: ignore[misc]
             print("no ranks")
         elif arguments.command == "where":
             print("\n".join(self.session.rank_positions()))
+        elif arguments.command == "debug":
+            self._choose_debug_rank(arguments.names)
         elif arguments.command == "network":
             show_network(self.session.measure_network())
         elif arguments.command == "vars":
@@ -227,6 +232,18 @@ class HvdMagics(Magics):  # type: ignore[misc]
         else:
             cluster = self.session.held.cluster
             show_status(status_rows(cluster) if cluster is not None else [])
+
+    def _choose_debug_rank(self, words: list[str]) -> None:
+        """Choose the rank that stops at breakpoints, if one is given, and print which one does.
+
+        Raises:
+            UsageError: that is no rank.
+        """
+        if len(words) > 1 or not all(re.fullmatch(r"[0-9]{1,5}", word) for word in words):
+            raise UsageError("%hvd debug: which rank? A number, as in `%hvd debug 1`")
+        if words:
+            self.session.choose_debug_rank(int(words[0]))
+        print(f"breakpoint() stops on rank {self.session.debug_rank}")
 
 
 def show_network(network: Network) -> None:

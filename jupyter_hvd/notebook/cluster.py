@@ -18,12 +18,13 @@ from typing import Any
 
 from ..convert.rules.base import Batch
 from ..launch.rank_placement import Place
-from ..ranks import remote
+from ..ranks import debugger, remote
 from ..ranks.forks import KeptForks
 from ..ranks.messages import dump
 from ..ranks.paths import AccessPath
 from ..ranks.reply import Reply
 from ..ranks.serialization import SerializedValue
+from .breakpoints import BreakpointPrompts
 from .monitor import ABORT_PATIENCE, Answer, CallMonitor, Run, Show
 from .rank_processes import RankProcesses
 
@@ -70,6 +71,7 @@ class Cluster(RankProcesses):
         marker: str | None = None,
         ranks: Sequence[int] | None = None,
         aborts: bool = True,
+        prompts: BreakpointPrompts | None = None,
     ) -> Run:
         """Call a function on all ranks, pass on what they print, and wait.
 
@@ -77,6 +79,7 @@ class Cluster(RankProcesses):
             timeout: seconds after which the ranks are interrupted.
             marker: a line that each rank writes at its end to both streams, below Python.
             aborts: whether collective operations may be aborted, which leaves the ranks without Horovod.
+            prompts: asks the user what the debugger of a rank wants to know.
 
         An interrupt of the kernel while it waits interrupts the ranks. Those that do not heed it may wait in a
         collective operation: then these are aborted, and Horovod is to be joined anew.
@@ -92,27 +95,27 @@ class Cluster(RankProcesses):
             call = self.calls
             ranks = range(self.size) if ranks is None else ranks
             try:
-                return self._run_call(call, function, args, show, timeout, marker, ranks, aborts)
+                request = dump((function, *args))
+                waiting = CallMonitor(call, set(ranks), show, marker, time.monotonic())
+                return self._run_call(waiting, request, ranks, timeout, aborts, prompts)
             finally:
                 self._rest_later(call)
 
     def _run_call(
         self,
-        call: int,
-        function: Callable[..., Any],
-        args: Sequence[Any],
-        show: Show,
-        timeout: float | None,
-        marker: str | None,
+        waiting: CallMonitor,
+        request: bytes,
         ranks: Collection[int],
+        timeout: float | None,
         aborts: bool,
+        prompts: BreakpointPrompts | None,
     ) -> Run:
-        request, asked_at, lost = dump((function, *args)), time.monotonic(), None
-        waiting = CallMonitor(call, set(ranks), show, marker, asked_at)
+        call, asked_at, lost = waiting.call, time.monotonic(), None
         self._send_request(call, request, ranks)
         while True:
             try:
                 self._pump_events(waiting)
+                self._answer_debuggers(waiting, ranks, prompts)
                 if not waiting.open or (lost := self.find_lost(ranks)) is not None:
                     break
                 now = time.monotonic()
@@ -143,6 +146,24 @@ class Cluster(RankProcesses):
             ):
                 return Run(waiting.replies)  # who was late has come after all
         return waiting.end_call()
+
+    def _answer_debuggers(
+        self, waiting: CallMonitor, ranks: Collection[int], prompts: BreakpointPrompts | None
+    ) -> None:
+        """Answer what debuggers of ranks ask; those of a call that is stopped go on.
+
+        Raises:
+            KeyboardInterrupt: the user interrupts the kernel instead of answering.
+        """
+        while waiting.asked:
+            message, began, answer = waiting.asked.popleft(), time.monotonic(), None
+            if prompts is not None and waiting.stopped is None:
+                answer = prompts.answer(message, lambda: self.find_lost(ranks) is not None)
+            now = time.monotonic()
+            waiting.note_pause(now - began, now)
+            if "number" in message.content:
+                reply = dump((debugger.take_answer, message.content["number"], answer))
+                self._messages.ask(message.rank, reply, lambda _: None)
 
     def _send_request(self, call: int, request: bytes, ranks: Collection[int]) -> None:
         """Forget what is left of earlier calls, and call the ranks; answers become events."""
@@ -246,7 +267,7 @@ class Cluster(RankProcesses):
             told = self.rank_report(rank)
             if "place" in told:
                 waiting.note_position(rank, told["place"], now)
-            self._lifelines.send(f"rank {rank}", {"where": waiting.call})
+            self._lifelines.send(f"rank {rank}", {"where": waiting.question})
         waiting.tell_stall(now)
 
     def ask_ranks(

@@ -18,8 +18,10 @@ from ..ranks import remote
 from ..ranks.paths import AccessPath, weighted_objects
 from ..ranks.remote import Beginning
 from ..ranks.reply import Reply
+from ..ranks.sent_cells import SentCell
 from ..ranks.serialization import SerializedValue, digest_value, weights_of
 from ..runtime.sharing.random_state import RandomState, set_random_state
+from .breakpoints import BreakpointPrompts
 from .cell_names import names_of
 from .cell_output import CellOutput
 from .delta import apply_delta
@@ -49,7 +51,6 @@ from .pushes import (
     values_for,
 )
 from .recovery import compare_weights, judge_run
-from .tracebacks import SentCell
 from .transfer import push_of_weights
 from .variables import VariablesTable
 from .weights import Owned, replicated_digests, same_models
@@ -69,6 +70,11 @@ class Request:
     data: Data | None = None
 
 
+def absent_rank(rank: int, size: int) -> str:
+    last = f"0 to {size - 1}" if size > 1 else "0 only"
+    return f"there is no rank {rank}: this notebook has {last}"
+
+
 class Session:
     """The magics of one notebook.
 
@@ -76,6 +82,7 @@ class Session:
         history: its cells. held: its ranks.
         screen: the output of the last cell that ran on ranks.
         drawn: the random numbers with which each cell of the notebook began; 0 stands for the one that runs.
+        debug_rank: the rank that stops at breakpoints.
     """
 
     def __init__(self, shell: Any) -> None:
@@ -83,6 +90,7 @@ class Session:
         self.held = HeldRanks(self.history)
         self.screen: CellOutput | None = None
         self.drawn: dict[int, RandomState] = {}
+        self.debug_rank = 0
         self._inspector = Inspector()
         self._serial = count(1)
 
@@ -223,7 +231,7 @@ class Session:
         marker = f"\x1e{uuid.uuid4().hex}"
         text, file = self._sent_file(plan.number, program)
         run = cluster.run(
-            remote.run_cell,
+            partial(remote.run_cell, debugs=self._debugged_rank(range(cluster.size))),
             sync,
             text,
             file,
@@ -236,6 +244,7 @@ class Session:
             show=screen.show_output,
             timeout=request.timeout,
             marker=marker,
+            prompts=self._prompts(screen),
         )
         note_arrived(self.held, push, run, screen)
         judge_run(self.held, run, screen, None, request.timeout, plan)
@@ -326,8 +335,7 @@ class Session:
         there = self.held.require_ready()
         ranks = range(there.size) if ranks is None else ranks
         if absent := [rank for rank in ranks if rank >= there.size]:
-            last = f"0 to {there.size - 1}" if there.size > 1 else "0 only"
-            raise DistributeError(f"there is no rank {absent[0]}: this notebook has {last}")
+            raise DistributeError(absent_rank(absent[0], there.size))
         screen = self.screen = self.held.make_screen(
             shown=ranks[0],
             opens_others=True,
@@ -338,18 +346,25 @@ class Session:
         file = self._name_file(SentCell(number, source, source))
         try:
             run = there.run(
-                partial(
-                    remote.run_cell, quiet=False
-                ),  # what other ranks need not run prints here, too
+                # What other ranks need not run prints here, too.
+                partial(remote.run_cell, quiet=False, debugs=self._debugged_rank(ranks)),
                 *(None, text, file, (), marker),
                 show=screen.show_output,
                 timeout=timeout,
                 marker=marker,
                 ranks=ranks,
+                prompts=self._prompts(screen),
             )
         finally:
             screen.show_rest()
         judge_run(self.held, run, screen, None, timeout, together=False)
+
+    def _debugged_rank(self, ranks: Sequence[int]) -> int:
+        """The rank that stops at breakpoints, of those that run a cell: the chosen one, else the first."""
+        return self.debug_rank if self.debug_rank in ranks else ranks[0]
+
+    def _prompts(self, screen: CellOutput) -> BreakpointPrompts:
+        return BreakpointPrompts(self.history.shell, screen, self.held.files)
 
     def _sent_file(self, number: int, program: Program) -> tuple[str, str]:
         """A cell as it is sent, and the file that it is known by."""
@@ -418,6 +433,17 @@ class Session:
         self.held.renew()
         self.held.rescued.clear()
         self.held.require_ready()
+
+    def choose_debug_rank(self, rank: int) -> None:
+        """Let this rank stop at breakpoints.
+
+        Raises:
+            DistributeError: there is no such rank.
+        """
+        size = self.held.cluster.size if self.held.cluster is not None else rank + 1
+        if rank >= size:
+            raise DistributeError(absent_rank(rank, size))
+        self.debug_rank = rank
 
     def rank_positions(self) -> list[str]:
         """Where each rank is now, in the user's lines.

@@ -13,8 +13,10 @@ from ..launch.diagnosis import StallReport, report_stall
 from ..launch.hosts import LaunchError, is_local, parse_hosts
 from ..launch.progress import Stall
 from ..launch.rank_placement import Place, Where, place_ranks
+from ..launch.start_faults import start_again_once
 from ..ranks.forks import KeptForks
 from ..ranks.paths import weighted_objects
+from ..ranks.sent_cells import SentCell
 from ..ranks.serialization import SerializedValue, digest_value, pack_value
 from .cell_names import names_of
 from .cell_output import CellOutput
@@ -26,7 +28,6 @@ from .monitor import Run
 from .planning import RanksState
 from .rank_processes import PRELOADED
 from .reports import line_of
-from .tracebacks import SentCell
 from .weights import shortest_path
 
 DEFAULT_SIZE = 2
@@ -108,12 +109,11 @@ class HeldRanks:
                 self.stop()
             self._end_broken(screen)
             if self.cluster is None:
-                place = new or place_ranks(size, where)
-                warn_of_gpus(place, screen)
-                self.cluster = Cluster(place, self._forks, batch)
-            if not self.cluster.ready:
-                wait_ready(self.cluster, screen)
-            return self.cluster
+                warn_of_gpus(new or place_ranks(size, where), screen)
+            return start_again_once(
+                lambda: self._start(new or place_ranks(size, where), batch, screen),
+                screen.add_line,
+            )
         except LaunchError as error:
             self.stop()
             raise DistributeError(str(error)) from None
@@ -124,6 +124,22 @@ class HeldRanks:
                 "interrupted",
                 ["the start of the ranks was interrupted; none is left"],
             ) from None
+
+    def _start(self, place: Place, batch: Batch | None, screen: CellOutput) -> Cluster:
+        """Have ranks ready: those that there are, else new ones in a place.
+
+        Raises:
+            LaunchError: they do not start; then there are none.
+        """
+        if self.cluster is None:
+            self.cluster = Cluster(place, self._forks, batch)
+        try:
+            if not self.cluster.ready:
+                wait_ready(self.cluster, screen)
+            return self.cluster
+        except LaunchError:
+            self.stop()
+            raise
 
     def _resolve(self, asked: int | None, where: Where) -> tuple[int, Where]:
         """How many ranks are asked for, and where; those that there are, where nothing else is said.

@@ -8,7 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ..launch.diagnosis import activity_of, align_columns, explain_stall, line_name
+from ..launch.diagnosis import (
+    activity_of,
+    align_columns,
+    explain_breakpoint,
+    explain_stall,
+    line_name,
+)
 from ..launch.job_monitor import WAITS, is_hang
 from ..launch.progress import Progress, Stall
 from ..ranks import remote
@@ -57,12 +63,12 @@ class Inspector:
         """
         with self._lock:
             is_running = screen is not None and not screen.has_ended
-            rows, advice = self._rank_rows(ranks, cells, is_running)
+            rows, words = self._rank_rows(ranks, cells, is_running)
             answer = {
                 "cell": screen.cell if screen is not None else 0,
                 "running": is_running,
                 "ranks": rows,
-                "words": explain_stall(advice, partial(line_of, cells=cells)) if advice else [],
+                "words": words,
             }
             if rank is not None:
                 text = screen.texts.get(rank) if screen is not None else None
@@ -89,8 +95,8 @@ class Inspector:
 
     def _rank_rows(
         self, ranks: Cluster, cells: Cells, is_running: bool
-    ) -> tuple[list[dict[str, Any]], Stall | None]:
-        """A row for each rank, and where all ranks are if they hang."""
+    ) -> tuple[list[dict[str, Any]], list[str]]:
+        """A row for each rank, and why ranks wait, if they hang or one of them stands at a breakpoint."""
         if ranks is not self._ranks:
             self._ranks, self._progress = ranks, Progress(range(ranks.size), time.monotonic())
         looks = {
@@ -99,7 +105,9 @@ class Inspector:
             if isinstance(told, dict)
         }
         stall, hang = self._find_stall(ranks, looks, is_running)
-        return [self._rank_row(r, ranks, cells, looks, stall) for r in range(ranks.size)], hang
+        locate = partial(line_of, cells=cells)
+        words = explain_stall(hang, locate) if hang else explain_breakpoint(stall, locate)
+        return [self._rank_row(r, ranks, cells, looks, stall) for r in range(ranks.size)], words
 
     def _find_stall(
         self, ranks: Cluster, looks: Mapping[int, Mapping[str, Any]], is_running: bool

@@ -5,6 +5,7 @@ Has no sockets and no processes: messages and times are arguments.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,6 +13,7 @@ from typing import Any, Literal
 from ..launch.base import Output
 from ..launch.job_monitor import WAITS, is_due, is_hang
 from ..launch.progress import STALL_SECONDS, Progress, Stall
+from ..ranks.messages import BREAKPOINT, INPUT
 from ..ranks.reply import RemoteError, Reply
 
 #: How long the other ranks may go on when one has failed.
@@ -113,6 +115,7 @@ class CallMonitor:
 
     Attributes:
         call: its number. open: the ranks that have not answered.
+        question: what ranks are asked with where they are. asked: what debuggers of ranks ask, to be answered.
         stopped: why they are interrupted, if they are. waited: those that did not heed it, so that operations were aborted.
     """
 
@@ -120,7 +123,10 @@ class CallMonitor:
         self, call: int, ranks: set[int], show: Show, marker: str | None, now: float
     ) -> None:
         self.call = call
+        self.question: int | str = call
         self.open = set(ranks)
+        self.asked = deque[Message]()
+        self._pauses = 0
         self.replies: dict[int, Any] = {}
         self.stopped: Reason | None = None
         self.waited: tuple[int, ...] = ()
@@ -143,6 +149,8 @@ class CallMonitor:
             self._take_answer(event.rank, event.value, now)
         elif isinstance(event, Output):
             self._take_output(event)
+        elif isinstance(event, Message) and event.kind in (BREAKPOINT, INPUT):
+            self.asked.append(event)
         elif event is not None:
             self._show(event)
 
@@ -166,6 +174,17 @@ class CallMonitor:
             self._first_error = now
         if not self.open and self._first_error is None:
             self._note_progress()
+
+    def note_pause(self, seconds: float, now: float) -> None:
+        """Count no time in which a rank stood at a breakpoint, and nothing that ranks have said of it."""
+        self._started += seconds
+        self._last_answer += seconds
+        self._stall_told += seconds
+        if self._first_error is not None:
+            self._first_error += seconds
+        self._pauses += 1
+        self.question = f"{self.call}.{self._pauses}"
+        self._progress = Progress(self.open, now)
 
     def all_marked(self) -> bool:
         return self._markers_due <= 0
@@ -215,7 +234,7 @@ class CallMonitor:
 
     def note_position(self, rank: int, told: Mapping[str, Any], now: float) -> None:
         """Take in where a rank says that it is, and how much it has computed."""
-        if told["call"] == self.call:
+        if told["call"] == self.question:
             self._progress.note_position(rank, told, now)
 
     def idle_seconds(self, rank: int) -> float:

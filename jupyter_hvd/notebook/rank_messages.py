@@ -81,7 +81,10 @@ class RankMessages:
         if kind == READY:
             self.ready.add(rank)
         elif kind == ANSWER:
-            self._asked.pop(parent["msg_id"])(_read_answer(message))
+            # An answer that comes twice, or to nothing, is dropped: an error here would end the receiving of messages.
+            answered = self._asked.pop(parent.get("msg_id", ""), None)
+            if answered is not None:
+                answered(_read_answer(message))
         else:
             self._show(Message(rank, kind, message["content"], parent.get("call", 0)))
 

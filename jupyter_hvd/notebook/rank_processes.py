@@ -36,6 +36,7 @@ from ..launch.hosts import LaunchError
 from ..launch.processes import end_processes
 from ..launch.rank_placement import Place
 from ..launch.reaper import PrivateFolder
+from ..launch.start_faults import JOINED, RefusedAtStartError, is_refused_at_start
 from ..launch.temporary_files import make_notes_folder
 from ..ranks.forks import KeptForks
 from ..runtime.sharing.program import BATCH_VARIABLE, SEED_VARIABLE
@@ -47,7 +48,9 @@ PRELOADED = (LIVING,)
 START_TIMEOUT = 120.0
 #: Seconds for a placement to end with its job, and for its last words.
 PLACEMENT_END, LAST_REPORT = 1.0, 0.3
-STAGES = ("starting", "importing TensorFlow", "joining Horovod", "joined")
+#: Horovod's own check for stalls, which would end ranks that wait for one at a breakpoint. The kernel has its own check.
+STALL_CHECK = "HOROVOD_STALL_CHECK_DISABLE"
+STAGES = ("starting", "importing TensorFlow", "joining Horovod", JOINED)
 
 
 class RankProcesses:
@@ -113,6 +116,7 @@ class RankProcesses:
             **make_notes_folder(folder.path),
             **self._forks,
             **self._sharing_variables(),
+            STALL_CHECK: os.environ.get(STALL_CHECK, "1"),
         }
         orders = Orders(
             self.job,
@@ -192,7 +196,7 @@ class RankProcesses:
             progress: told what is going on, and for how many seconds.
 
         Raises:
-            LaunchError: they did not start, and why; nothing is left running.
+            LaunchError: they did not start, and why; nothing is left running. A RefusedAtStartError may pass by itself.
         """
         if self.ready:
             return
@@ -214,7 +218,11 @@ class RankProcesses:
         """
         lost = self.find_lost()
         if lost is not None:
-            raise LaunchError(f"rank {lost[0]} did not start: {lost[1]}\n{self._log_tail()}")
+            time.sleep(LAST_REPORT)
+            reports = [self.rank_report(rank) for rank in range(self.size)]
+            refused = is_refused_at_start(self._exits.values(), reports, self.size, self._log)
+            kind = RefusedAtStartError if refused else LaunchError
+            raise kind(f"rank {lost[0]} did not start: {lost[1]}\n{self._log_tail()}")
         if self._has_ended():
             time.sleep(LAST_REPORT)
             raise LaunchError(f"the ranks did not start\n{self._log_tail()}")

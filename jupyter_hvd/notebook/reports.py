@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..launch.diagnosis import Line, ranks_text
-from ..ranks.reply import Reply
+from ..ranks.reply import RemoteError, Reply
+from ..ranks.sent_cells import SentCell
 from .monitor import Run
-from .tracebacks import PLAIN, RED, SentCell, find_blamed_rank, render_traceback
+from .tracebacks import PLAIN, RED, find_blamed_rank, render_traceback
 
 Cells = Mapping[str, SentCell]
+#: The file whose frames an error has that was raised in the debugger.
+DEBUGGER = "/ranks/debugger.py"
 #: Said where a rank waits for one that has trained and ended.
 UPDATES = "Ranks that train together make the same number of updates."
 
@@ -66,6 +69,8 @@ def failure_of(run: Run, cells: Cells, timeout: float | None = None) -> Failure 
     rank = find_blamed_rank(errors)
     error = errors[rank].error
     assert error is not None
+    if error.type == "BdbQuit":
+        return quit_failure(rank, error, cells)
     same = [
         r
         for r, e in sorted(errors.items())
@@ -73,6 +78,14 @@ def failure_of(run: Run, cells: Cells, timeout: float | None = None) -> Failure 
     ]
     lines = (*render_traceback(error, ranks_text(same), cells), *stuck_lines(run))
     return Failure(error.type, error.text, lines)
+
+
+def quit_failure(rank: int, error: RemoteError, cells: Cells) -> Failure:
+    """The failure of a cell that the user has ended in the debugger of a rank: one line."""
+    place = last_line(error, cells)
+    at = f" at {place.name}" if place is not None else ""
+    message = f"the cell was ended in the debugger of rank {rank}{at}"
+    return Failure(error.type, message, (message,))
 
 
 def headed_failure(name: str, message: str, *more: str) -> Failure:
@@ -93,11 +106,17 @@ def position_lines(errors: Mapping[int, Reply], cells: Cells) -> list[str]:
     """Where the interrupted ranks were."""
     lines = []
     for rank, reply in sorted(errors.items()):
-        frames = reply.error.frames if reply.error else ()
-        inside = [line for f in frames if (line := line_of((f.file, f.line), cells)) is not None]
-        if inside:
-            lines.append(f"  rank {rank} was at {inside[-1].name}")
+        line = last_line(reply.error, cells) if reply.error else None
+        if reply.error and line is not None:
+            debugged = any(f.file.endswith(DEBUGGER) for f in reply.error.frames)
+            lines.append(f"  rank {rank} was at {line.name}" + ", in the debugger" * debugged)
     return lines
+
+
+def last_line(error: RemoteError, cells: Cells) -> Line | None:
+    """The innermost of the user's lines in an error's frames."""
+    lines = (line_of((f.file, f.line), cells) for f in error.frames)
+    return next((line for line in reversed([*lines]) if line is not None), None)
 
 
 def line_of(place: tuple[str, int], cells: Cells) -> Line | None:

@@ -4,29 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ..launch.base import ECHO
 from ..ranks.reply import RemoteError, Reply
-from ..source.lines import line_origins
+from ..ranks.sent_cells import SentCell
 
 _IN_CELL = re.compile(r'File "(<In\[\d+\]#\d+>)", line (\d+)')
 RED, GREEN, BOLD, DIM, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[1m", "\x1b[2m", "\x1b[0m"
 CONTEXT = 2
-
-
-@dataclass(frozen=True)
-class SentCell:
-    """A cell as the user wrote it, and as it was converted."""
-
-    number: int
-    source: str
-    converted: str
-
-    def user_line(self, line: int) -> int:
-        """The user's line that a line of the conversion comes from."""
-        origins = line_origins(self.source, self.converted)
-        return origins[min(max(line, 1), len(origins)) - 1] if origins else line
 
 
 def in_user_lines(text: str, cells: Mapping[str, SentCell]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import pdb
 import sys
 import time
 import traceback
@@ -24,9 +25,16 @@ from ..files import is_notebook, write_atomically
 from ..launch.base import status_file
 from ..launch.heartbeat import HeartbeatClient
 from ..launch.rank_location import list_threads, own_files
+from ..launch.start_faults import JOINED
 from ..launch.temporary_files import note_temporary_files
 from ..runtime.observe import Function, observe
 from .shell_lines import ShellLines
+
+#: Said at a rank's first breakpoint.
+PASSED_OVER = (
+    "breakpoint() is passed over: the ranks of a job have no input. In a notebook, a cell with %%distribute stops there, "
+    "on the rank that `%hvd debug RANK` chooses."
+)
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,7 @@ def run_program(
         observed: see `ObservedText`.
     """
     rank = int(os.environ.get("HOROVOD_RANK", "0"))
+    pass_over_breakpoints()
     sys.argv = [str(original), *args]
     sys.path.insert(0, str(original.resolve().parent))
     code, report = 0, ""
@@ -94,6 +103,19 @@ def run_program(
     return code
 
 
+def pass_over_breakpoints() -> None:
+    """Let `breakpoint()` and `pdb.set_trace()` do nothing, because a job has no input; the first one says so."""
+    has_said = os.environ.get("PYTHONBREAKPOINT") == "0"
+
+    def pass_over(*_: object, **__: object) -> None:
+        nonlocal has_said
+        if not has_said:
+            has_said = True
+            sys.stderr.write(f"{PASSED_OVER}\n")
+
+    sys.breakpointhook = pdb.set_trace = pass_over
+
+
 def hold_heartbeat() -> None:
     """End with the process that began the job, on whatever host it is."""
     note_temporary_files()
@@ -111,6 +133,7 @@ def note_horovods_threads(held: HeartbeatClient) -> None:
         before = list_threads()
         result = begin(*args, **kwargs)
         held.busy_threads = list_threads() - before
+        held.send_message({"stage": JOINED})
         if not (kwargs.get("comm") or args[1:2]):  # all ranks, and none that are chosen
             require_all_ranks(args[0].size())
         return result

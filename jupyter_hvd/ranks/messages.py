@@ -25,6 +25,8 @@ from zmq.utils import z85
 CALL, QUESTION = "hvd_call", "hvd_question"
 #: What a rank sends besides its output: that it takes requests, and the answer to one.
 READY, ANSWER = "hvd_ready", "hvd_answer"
+#: What a rank's debugger sends: that it has come to a breakpoint, and that it reads a line. Each waits for an answer.
+BREAKPOINT, INPUT = "hvd_breakpoint", "input_request"
 
 
 class Messages(IOPubThread):

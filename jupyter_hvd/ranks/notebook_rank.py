@@ -23,8 +23,10 @@ from traitlets.config import Config
 from ..files import cache_folder
 from ..launch.authentication import TOKEN_VARIABLE
 from ..launch.heartbeat import MESSAGES_VARIABLE, HeartbeatClient, end_self
+from ..launch.start_faults import JOINED
 from ..launch.temporary_files import note_temporary_files
 from . import remote
+from .debugger import install_debugger
 from .imports import pause_gc
 from .job_rank import require_all_ranks
 from .magic_output import make_quiet
@@ -54,7 +56,7 @@ def main() -> None:
         join_ranks  # for cells that use Horovod by themselves: its own works once in a process
     )
     remote.share_cells()
-    held.send_message({"stage": "joined"})
+    held.send_message({"stage": JOINED})
     requests = Requests(kernel, rank, token)
     requests.answer_calls(make_shell(requests.messages))
 
@@ -137,6 +139,7 @@ def make_shell(messages: Messages) -> Any:
     for name in ("stdout", "stderr"):
         stream = OutStream(messages.session, messages, name, watchfd=False)  # type: ignore[no-untyped-call]
         setattr(sys, name, stream)
+    install_debugger(messages)
     sys.path.insert(0, "")  # as in a kernel: what lies beside the notebook can be imported
     return shell
 

@@ -20,7 +20,7 @@ from ..launch.rank_location import list_threads
 from ..runtime.sharing import program
 from ..runtime.sharing.random_state import RandomState, random_state, set_random_state
 from ..runtime.sharing.start import work_on_a_copy
-from . import trained_weights, training_state
+from . import debugger, trained_weights, training_state
 from .paths import TRAINED, AccessPath, weighted_objects
 from .reply import LayerSeeds, Reply, describe_error
 from .serialization import (
@@ -221,6 +221,7 @@ def run_cell(
     goes_on: bool = False,
     held: Sequence[str] = (),
     quiet: bool = True,
+    debugs: int | None = None,
 ) -> Reply:
     """Run one converted cell in this rank's namespace, as a kernel would.
 
@@ -235,6 +236,7 @@ def run_cell(
         goes_on: whether it is counted with the cell before.
         held: names of what may hold models: what the cell gives other weights there, the notebook wants back, too.
         quiet: whether magics print on rank 0 only.
+        debugs: the rank that stops at breakpoints.
     """
     shell: Any = get_ipython()
     failed = None if sync is None else sync.take()
@@ -247,7 +249,8 @@ def run_cell(
     before = take_snapshot(shell.user_ns, held, wanted)
     shell.quiet_magics = quiet and not first
     shell.compile.get_code_name = lambda *_: file
-    with own_names(shell.user_ns, added):
+    stops = _call if str(debugs) == os.environ["HOROVOD_RANK"] else None
+    with own_names(shell.user_ns, added), debugger.stops_at_breakpoints(stops, shell.user_ns):
         try:
             with allow_interrupt():
                 if compares and not goes_on:

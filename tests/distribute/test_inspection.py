@@ -238,7 +238,7 @@ class Ranks:
 
 
 def test_a_rank_that_does_not_answer_holds_up_no_other() -> None:
-    from jupyter_hvd.notebook.tracebacks import SentCell
+    from jupyter_hvd.ranks.sent_cells import SentCell
 
     cells = {"<In[3]#1>": SentCell(3, "%%distribute\nstep()", "%%distribute\nstep()")}
     seen = Inspector().panel_state(Ranks(), cells, None)  # type: ignore[arg-type]

@@ -114,7 +114,8 @@ def test_dry_run_of_what_needs_no_conversion(alone: Any) -> None:
     [
         (
             "%hvd ",
-            {"status", "where", "vars", "network", "start", "pull", "push", "restart", "stop"},
+            {"status", "where", "vars", "debug", "network"}
+            | {"start", "pull", "push", "restart", "stop"},
         ),
         ("%hvd pu", {"pull", "push"}),
         (

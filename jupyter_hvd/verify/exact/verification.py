@@ -638,6 +638,10 @@ class Runner:
             elif rank == 0 and line.startswith("jupyter_hvd: "):
                 told.append(line)
 
+        def forget_lines(_: str) -> None:
+            printed.clear()
+            told.clear()
+
         def hear_stall(stall: Stall, hosts: Mapping[int, str]) -> None:
             finder = origin_finder(self.document.sources, self.document.sources)
             stalls[:] = report_stall(stall, locate_by(finder, self.path.name), hosts).lines
@@ -650,6 +654,7 @@ class Runner:
                 timeout=self.timeout,
                 listener=hear_line,
                 stalled=hear_stall,
+                again=forget_lines,
                 environment=environment,
             )
         records = read_rank_records(folder, printed, told)

@@ -10,7 +10,7 @@ import { CommandIDs } from '../ids';
 /** The line of a cell that runs on workers, or looks after them. */
 const MAGIC = /^(%%distribute|%%rank|%hvd)\b/m;
 
-/** In the status bar: opens the panel of a notebook's workers. */
+/** In the status bar, or a notebook's toolbar: opens the panel of a notebook's workers. */
 export class WorkersItem extends ReactWidget {
   constructor(
     private _notebooks: INotebookTracker,

@@ -3,7 +3,12 @@ import {
   JupyterFrontEnd,
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
-import { ICommandPalette, MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
+import {
+  ICommandPalette,
+  IToolbarWidgetRegistry,
+  MainAreaWidget,
+  WidgetTracker
+} from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { IStatusBar } from '@jupyterlab/statusbar';
@@ -23,13 +28,14 @@ export const workers: JupyterFrontEndPlugin<void> = {
     'Shows what the workers of a notebook do and have, while a cell runs, too.',
   autoStart: true,
   requires: [INotebookTracker],
-  optional: [ICommandPalette, ILabShell, IStatusBar, ITranslator],
+  optional: [ICommandPalette, ILabShell, IStatusBar, IToolbarWidgetRegistry, ITranslator],
   activate: (
     app: JupyterFrontEnd,
     notebooks: INotebookTracker,
     palette: ICommandPalette | null,
     lab: ILabShell | null,
     statusBar: IStatusBar | null,
+    toolbars: IToolbarWidgetRegistry | null,
     optionalTranslator: ITranslator | null
   ): void => {
     const translator = optionalTranslator ?? nullTranslator;
@@ -87,5 +93,13 @@ export const workers: JupyterFrontEndPlugin<void> = {
         activeStateChanged: item.wantedChanged
       });
     }
+    toolbars?.addFactory('Notebook', 'jupyter-hvd-workers', () => {
+      const item = new WorkersItem(notebooks, app.commands, trans);
+      // Notebook 7 has no status bar.
+      const show = (): void => item.setHidden(!!statusBar || !item.isWanted);
+      show();
+      item.wantedChanged.connect(show);
+      return item;
+    });
   }
 };
