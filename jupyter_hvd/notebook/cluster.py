@@ -71,15 +71,16 @@ class Cluster(RankProcesses):
         ranks: Sequence[int] | None = None,
         aborts: bool = True,
     ) -> Run:
-        """Call a function on all ranks, pass on what they print, and wait.
+        """Call a function on the ranks, show what they print, and wait until they have returned or failed.
+
+        An interrupt of the kernel interrupts the ranks. Ranks that do not react to it may wait in a collective operation:
+        this operation is aborted, and the ranks must join Horovod again.
 
         Args:
-            timeout: seconds after which the ranks are interrupted.
-            marker: a line that each rank writes at its end to both streams, below Python.
+            timeout: seconds after which the ranks are interrupted; None for no limit.
+            marker: a line that each rank writes to both streams at its end, below Python.
+            ranks: those to call; None for all.
             aborts: whether collective operations may be aborted, which leaves the ranks without Horovod.
-
-        An interrupt of the kernel while it waits interrupts the ranks. Those that do not heed it may wait in a
-        collective operation: then these are aborted, and Horovod is to be joined anew.
         """
         if self._rest_timer is not None:
             self._rest_timer.cancel()
@@ -107,6 +108,7 @@ class Cluster(RankProcesses):
         ranks: Collection[int],
         aborts: bool,
     ) -> Run:
+        """Send a call to some ranks and wait for it, as `run` describes; return its result."""
         request, asked_at, lost = dump((function, *args)), time.monotonic(), None
         waiting = CallMonitor(call, set(ranks), show, marker, asked_at)
         self._send_request(call, request, ranks)
@@ -145,7 +147,7 @@ class Cluster(RankProcesses):
         return waiting.end_call()
 
     def _send_request(self, call: int, request: bytes, ranks: Collection[int]) -> None:
-        """Forget what is left of earlier calls, and call the ranks; answers become events."""
+        """Discard events of earlier calls and send a call to some ranks; their answers become events."""
         with suppress(queue.Empty):
             while True:
                 self._events.get_nowait()
@@ -220,7 +222,10 @@ class Cluster(RankProcesses):
     def rescue_values(
         self, paths: Collection[AccessPath], stuck: Collection[int]
     ) -> Mapping[str, SerializedValue]:
-        """What some paths lead to, by path, from the first rank that is there and not stuck, before all are ended."""
+        """Return the values that some access paths lead to on one living rank that is not stuck.
+
+        Blocks for at most `RESCUE_TIMEOUT` seconds. Returns an empty mapping if no rank can answer.
+        """
         for rank in [rank for rank in self._living_ranks() if rank not in stuck][:1]:
             run = self.run(
                 remote.get_values, list(paths), ranks=[rank], timeout=RESCUE_TIMEOUT, aborts=False
@@ -280,7 +285,7 @@ class Cluster(RankProcesses):
         return {rank: future.result() for rank, future in asked.items() if future.done()}
 
     def _let_finish(self, waiting: CallMonitor) -> None:
-        """What ranks have written below Python goes another way than their answers, and may come later."""
+        """Wait for output that ranks have written below Python, which may arrive after their answers."""
         late = time.monotonic() + LATE_WORDS
         while not waiting.all_marked() and time.monotonic() < late:
             if not self._pump_events(waiting, LAST_WORDS):
@@ -294,4 +299,5 @@ class Cluster(RankProcesses):
 
 
 def all_well(replies: Mapping[int, Any]) -> bool:
+    """Whether no rank reported an error."""
     return not any(isinstance(reply, Reply) and reply.error for reply in replies.values())

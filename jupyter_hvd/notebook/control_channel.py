@@ -33,14 +33,14 @@ def answer_looks(kernel: Any, look: Look) -> None:
     kernel.control_handlers[REQUEST] = begin_answer
 
 
-def _answer_request(look: Look, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer to a panel's request: what was found about ranks, or why nothing was."""
+def _answer_request(read_state: Look, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer to a panel's request: the state of the ranks, or the error that prevented it."""
     from .errors import DistributeError
 
-    rank = asked.get("rank")
+    rank = request.get("rank")
     try:
-        found = look(rank if isinstance(rank, int) else None, bool(asked.get("variables")))
-        return {"status": "ok", "message": "", **found}
+        state = read_state(rank if isinstance(rank, int) else None, bool(request.get("variables")))
+        return {"status": "ok", "message": "", **state}
     except DistributeError as error:
         return {"status": "ok", "message": str(error), "ranks": []}
     except Exception as error:  # ranks end at any time

@@ -76,16 +76,17 @@ def find_needs(
     copies: Callable[[str], bool] | None = None,
     same: Callable[[str], frozenset[str]] = lambda _: frozenset(),
 ) -> Needs:
-    """The earlier cells that a cell needs.
+    """Return which earlier cells a cell needs, and which values must be pushed to the ranks.
 
     Args:
-        history: the cells that have run without failing, in order.
-        on_ranks: the numbers of the cells that have run on the ranks, in that order.
-        has_value: whether the notebook has a value under a name. copies: whether one that can be pushed; has_value, by default.
+        history: the cells that ran without failing, in order.
+        on_ranks: the numbers of the cells that ran on the ranks, in that order.
+        has_value: whether the kernel has a value of this name.
         given: names whose values the user has pushed, with the number of the cell that did.
-        travels: whether what a name stands for has weights that come to the ranks as the notebook has them.
-        again: cells that are to run again where they are needed.
-        same: names that stand for the same models as a name, for layers of them, or for containers of them.
+        travels: whether the value of this name has weights, which are sent separately.
+        again: numbers of cells that must run again if they are needed.
+        copies: whether the value of this name can be pushed; `has_value` by default.
+        same: the names that refer to the same models, to layers of them, or to containers of them.
     """
     analysis = _Analysis(
         (*history, current), on_ranks, has_value, given, travels, again, copies or has_value, same

@@ -157,6 +157,7 @@ class CallMonitor:
             self._show(Message(output.rank, "stream", content, self.call))
 
     def _take_answer(self, rank: int, reply: Any, now: float) -> None:
+        """Record a rank's answer to the call, and when the first error came."""
         self.open.discard(rank)
         self._last_answer = now
         if isinstance(reply, RemoteError):
@@ -168,21 +169,24 @@ class CallMonitor:
             self._note_progress()
 
     def all_marked(self) -> bool:
+        """Whether the end markers of all ranks have arrived on both streams."""
         return self._markers_due <= 0
 
     def end_call(self, lost: tuple[int, str] | None = None) -> Run:
-        """How the call ended, as far as it has."""
+        """Return the result of the call so far; ranks that have not answered count as stuck."""
         stuck = tuple(sorted(self.open))
         return Run(self.replies, self.stopped, self.waited, stuck, lost)
 
     def note_stop(self, reason: Reason, now: float) -> None:
+        """Record why and when the call was stopped."""
         self.stopped, self._stopped_at = reason, now
 
     def next_step(self, now: float, timeout: float | None, aborts: bool) -> Step | None:
-        """What is to be done now: interrupt, later abort collective operations and interrupt again and again, then give up.
+        """Return what to do now, or None: interrupt, then abort collective operations, then give up.
 
         Args:
-            timeout: seconds after which the call is stopped. aborts: whether collective operations may be aborted.
+            timeout: seconds after which the call is stopped.
+            aborts: whether collective operations may be aborted.
         """
         if self.stopped is None:
             reason = self.reason_to_stop(now, timeout)
@@ -203,6 +207,7 @@ class CallMonitor:
         return None
 
     def reason_to_stop(self, now: float, timeout: float | None) -> Reason | None:
+        """Return why the call should be stopped now: timeout, error of one rank, or deadlock; else None."""
         if timeout is not None and now - self._started > timeout:
             return "timeout"
         if self._first_error is not None and now - self._first_error > GRACE:
@@ -213,13 +218,13 @@ class CallMonitor:
 
     # Ranks that wait
 
-    def note_position(self, rank: int, told: Mapping[str, Any], now: float) -> None:
-        """Take in where a rank says that it is, and how much it has computed."""
-        if told["call"] == self.call:
-            self._progress.note_position(rank, told, now)
+    def note_position(self, rank: int, report: Mapping[str, Any], now: float) -> None:
+        """Record where a rank reports to be, and its computation time; reports of other calls are ignored."""
+        if report["call"] == self.call:
+            self._progress.note_position(rank, report, now)
 
     def idle_seconds(self, rank: int) -> float:
-        """For how many seconds a rank has computed nothing, in one place; by its own clock."""
+        """Return for how many seconds of its own clock a rank has stayed at one position without computing."""
         return self._progress.idle_seconds(rank)
 
     def tell_stall(self, now: float) -> None:
@@ -232,6 +237,7 @@ class CallMonitor:
             self._show(stall)
 
     def _note_progress(self) -> None:
+        """Report that a stall is over, if there was one."""
         if self._stall is not None:
             waited = max(self._stall.since.values(), default=0.0)
             self._stall = None

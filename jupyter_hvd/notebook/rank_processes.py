@@ -270,7 +270,7 @@ class RankProcesses:
         return describe_exit(code, self.rank_report(rank).get("host", ""))
 
     def _await_exit(self, rank: int) -> None:
-        """The launcher names the exit code a moment after the connection has ended."""
+        """Wait, at most 1.5 s, until the launcher has reported a rank's exit code, which follows the disconnection."""
         deadline = time.monotonic() + 1.5
         while rank not in self._exits and time.monotonic() < deadline:
             time.sleep(0.02)

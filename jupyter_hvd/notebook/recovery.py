@@ -21,19 +21,21 @@ def judge_run(
     held: HeldRanks,
     run: Run,
     screen: CellOutput,
-    what: str | None = None,
+    heading: str | None = None,
     timeout: float | None = None,
     plan: CellPlan | None = None,
-    together: bool = True,
+    same_end: bool = True,
 ) -> None:
-    """Report what went wrong in a run, and see to it that the ranks are usable.
+    """If a run failed, interrupt, synchronize or restart the ranks until they are usable, and raise its error.
 
     Args:
-        what: a line above the report. timeout: the seconds that the run was given.
-        together: whether all ranks were to come to the same end.
+        heading: a line above the report.
+        timeout: the seconds that the run was given.
+        plan: the plan of the cell that ran, if it was one.
+        same_end: whether all ranks ran the same code.
 
     Raises:
-        DistributeError: something did.
+        DistributeError: the run failed.
     """
     failure = failure_of(run, held.files, timeout)
     if failure is None:
@@ -42,9 +44,9 @@ def judge_run(
     if run.has_trained:
         held.state = held.state.having_trained()
     lines = [
-        *([what] if what else []),
+        *([heading] if heading else []),
         *failure.lines,
-        *_recover_ranks(held, run, plan, together),
+        *_recover_ranks(held, run, plan, same_end),
     ]
     raise named_error(failure.name, failure.message, lines)
 

@@ -41,20 +41,21 @@ class Link:
         self._speaking = threading.Lock()
 
     def send_message(self, message: Mapping[str, Any]) -> None:
+        """Send a message to the placement; a broken connection is ignored."""
         with self._speaking, suppress(OSError):
             self._out.write(encode_message(message))
             self._out.flush()
 
     def next_message(self) -> dict[str, Any]:
-        """The placement's next message. When there are no more, the job has ended, and so does this process."""
+        """Wait for the placement's next message; end this process when the connection has ended."""
         message = None
         with suppress(OSError):
             message = decode_message(self._lines.readline())
         return message or end_self()
 
 
-def link_to(address: str) -> Link:
-    """The link over a connection; where nobody listens that knows the job's token, the process ends."""
+def connect_to_placement(address: str) -> Link:
+    """Connect to the placement at HOST:PORT; end this process if nobody there knows the job's token."""
     rank = int(os.environ[RANK_VARIABLE])
     who = {"rank": rank, "host": os.uname().nodename}
     try:
@@ -65,7 +66,12 @@ def link_to(address: str) -> Link:
 
 
 def start_rank(orders: Mapping[str, Any]) -> subprocess.Popen[bytes] | Fork:
-    """The rank's process: a fork of a server where there is one for it.
+    """Start the rank's process: a fork of a server if possible, else a new interpreter.
+
+    Args:
+        orders: the keys `module`, `arguments`, `directory`, `environment` (added to this process's), and `fork`, whether
+            a
+            fork is wanted.
 
     Raises:
         OSError: it cannot be started.
@@ -116,10 +122,10 @@ def follow_process(
 
 
 def lines_of(stream: IO[bytes], has_ended: Callable[[], bool]) -> Iterator[bytes]:
-    """The lines of a process's stream as they come; what a carriage return ends is one, too: progress shows at once.
+    """Yield the lines that a process writes, as they come; a carriage return ends a line, too.
 
     Args:
-        has_ended: whether the process has ended. A child of it may hold the stream open.
+        has_ended: whether the process has ended; a child of it may hold the stream open.
     """
     rest = b""
     while True:
@@ -140,8 +146,8 @@ def lines_of(stream: IO[bytes], has_ended: Callable[[], bool]) -> Iterator[bytes
 
 
 def main(address: str = "") -> int:
-    """Be the agent of a rank; its exit code."""
-    link = link_to(address) if address else Link(sys.stdin.buffer, sys.stdout.buffer)
+    """Start a rank as the placement orders, forward its output and signals, and return its exit code."""
+    link = connect_to_placement(address) if address else Link(sys.stdin.buffer, sys.stdout.buffer)
     orders = link.next_message()
     try:
         if address:

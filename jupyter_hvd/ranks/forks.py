@@ -157,7 +157,7 @@ class Fork:
         return int(NUMBER.unpack(told)[0]) if told else 128 + signal.SIGKILL
 
     def send_signal(self, number: int) -> None:
-        """Have the server send a signal to the fork."""
+        """Ask the server to send a signal to the fork; ignored if the server has ended."""
         with suppress(OSError):
             self._server.send(bytes([number]))
 

@@ -68,7 +68,7 @@ class ForkServer:
                     if (request := self._answer_request()) is not None:
                         return request
                 elif isinstance(key.data, Child):
-                    self._attend_child(key.data, key.fileobj is key.data.asking, key.fd)
+                    self._handle_child_event(key.data, key.fileobj is key.data.asking, key.fd)
                 else:
                     return None
 
@@ -84,7 +84,7 @@ class ForkServer:
         pid = os.fork()
         if pid == 0:
             asking.close()
-            self._let_go()
+            self._close_in_child()
             return request
         for stream in request.streams:
             os.close(stream)
@@ -95,8 +95,8 @@ class ForkServer:
             asking.send(b"!")
         return None
 
-    def _let_go(self) -> None:
-        """A child has nothing to do with what the server watches."""
+    def _close_in_child(self) -> None:
+        """Close, in a forked child, the descriptors that the server watches."""
         for key in list(self._watched.get_map().values()):
             if isinstance(key.fileobj, socket.socket):
                 key.fileobj.close()
@@ -104,9 +104,14 @@ class ForkServer:
                 os.close(key.fd)
         self._watched.close()
 
-    def _attend_child(self, child: Child, asked: bool, descriptor: int) -> None:
-        """Send the signals that were asked for to a child, or its exit code to who asked for it."""
-        if asked:
+    def _handle_child_event(self, child: Child, is_request: bool, descriptor: int) -> None:
+        """Send requested signals to a child; or, when it has ended, its exit code to its requester.
+
+        Args:
+            is_request: whether the requester's socket is readable; else the child has ended.
+            descriptor: the pidfd of the child.
+        """
+        if is_request:
             numbers = b""
             with suppress(OSError):
                 numbers = child.asking.recv(16)

@@ -100,17 +100,20 @@ def hold_heartbeat() -> None:
     rank = os.environ.get("HOROVOD_RANK", "0")
     held = HeartbeatClient(f"rank {rank}")
     with suppress(ImportError):
-        note_horovods_threads(held)
+        record_horovod_threads(held)
 
 
-def note_horovods_threads(held: HeartbeatClient) -> None:
-    """Know the threads that Horovod starts: they are never idle, whether the rank computes or not."""
+def record_horovod_threads(heartbeats: HeartbeatClient) -> None:
+    """Record the threads that Horovod starts at `init`, since they are busy even if the rank is idle.
+
+    After this call, `hvd.init` also checks that all ranks have joined.
+    """
     from horovod.common.basics import HorovodBasics
 
     def init_horovod(begin: Function, /, *args: Any, **kwargs: Any) -> Any:
         before = list_threads()
         result = begin(*args, **kwargs)
-        held.busy_threads = list_threads() - before
+        heartbeats.busy_threads = list_threads() - before
         if not (kwargs.get("comm") or args[1:2]):  # all ranks, and none that are chosen
             require_all_ranks(args[0].size())
         return result
@@ -148,7 +151,7 @@ def run_script(program: Path, original: Path, observed: ObservedText | None = No
 
 
 def _user_traceback(error: BaseException) -> str:
-    """The traceback from the user's own first line on."""
+    """Return the formatted traceback from the first frame of the user's program on."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename in (__file__, "<frozen runpy>"):
         frames = frames.tb_next
@@ -212,9 +215,9 @@ def run_notebook(
 
 
 def code_cells(program: Path) -> list[tuple[int, str]]:
-    """The places and texts of the cells that have code, of a notebook that was written here, so of version 4.
+    """Return index and text of each non-empty code cell, of a notebook of version 4.
 
-    `nbformat` would take a second to import on each rank, nearly all of it for the grammar of a kind of address.
+    Importing `nbformat` would take a second on each rank.
     """
     cells = json.loads(program.read_bytes())["cells"]
     texts = [
@@ -224,6 +227,7 @@ def code_cells(program: Path) -> list[tuple[int, str]]:
 
 
 def _cell_traceback(shell: Any, error: BaseException) -> str:
+    """Return a traceback as IPython prints it."""
     lines = shell.InteractiveTB.structured_traceback(
         type(error), error, error.__traceback__, tb_offset=1
     )

@@ -29,10 +29,11 @@ MADE_ANEW = PLAIN_MODULES | {"_codecs", "copyreg", "jupyter_hvd", "types"}
 
 
 def pack_linked(value: Any, known: Mapping[int, AccessPath], limit: int) -> SerializedValue:
-    """Return a value with paths in place of what was there before it; "none" if it contains anything else that cannot be sent.
+    """Serialize a value, with access paths in place of known objects; of kind "none" if the rest cannot be sent.
 
     Args:
-        known: paths to what was there, by its id.
+        known: paths to objects that the kernel has, by their ids.
+        limit: the largest size in bytes.
     """
     simple = pack_value(value, limit)
     if simple.kind in ("plain", "history") or is_plain(value):
@@ -92,9 +93,9 @@ class _Unpickler(pickle.Unpickler):
         super().__init__(file)
         self._namespace = namespace
 
-    def persistent_load(self, known: tuple[AccessPath, bool]) -> Any:
-        """Return the object to which a path leads."""
-        path, has_weights = known
+    def persistent_load(self, reference: tuple[AccessPath, bool]) -> Any:
+        """Return the object to which a path leads; LookupError if there is none of this kind."""
+        path, has_weights = reference
         value = path.follow_path(self._namespace)
         if value is None or (keras_kind(value) == "weights") != has_weights:
             raise LookupError(f"the ranks have no `{path}`")

@@ -71,11 +71,13 @@ class MagicOutput:
         self._stream, self._around = stream, around
 
     def write(self, text: str) -> int:
+        """Write text if the user's code prints it; discard what the magic prints."""
         if is_called_by_user(sys._getframe(1), self._around):
             self._stream.write(text)
         return len(text)
 
     def writelines(self, lines: Any) -> None:
+        """Write lines if the user's code prints them; discard what the magic prints."""
         if is_called_by_user(sys._getframe(1), self._around):
             self._stream.writelines(lines)
 

@@ -48,7 +48,7 @@ _interrupted: int | None = None
 
 
 def user_namespace() -> dict[str, Any]:
-    """What the names of the user's cells stand for."""
+    """Return the namespace of the user's cells."""
     shell: Any = get_ipython()
     namespace: dict[str, Any] = shell.user_ns
     return namespace
@@ -96,9 +96,9 @@ def share_cells() -> None:
     program.share_program()
 
 
-def layer_seeds(namespace: Mapping[str, Any], held: Sequence[str]) -> LayerSeeds:
-    """Those of the layers that some names lead to."""
-    layers = [e for e in weighted_objects(namespace, held) if hasattr(e.value, "_flatten_layers")]
+def layer_seeds(namespace: Mapping[str, Any], names: Sequence[str]) -> LayerSeeds:
+    """Return the states of the seed generators of layers that some names reach, by access path."""
+    layers = [e for e in weighted_objects(namespace, names) if hasattr(e.value, "_flatten_layers")]
     if not layers:
         return {}
     from ..runtime.sharing.keras_versions import seed_states
@@ -163,9 +163,9 @@ _drawn: deque[RandomState | None] = deque()
 
 
 def begin_shared(beginning: Beginning) -> None:
-    """Have the notebook's random numbers, learning rates and files for the next cells.
+    """Set random states, learning rates, seeds and files as in the kernel, before cells that share batches.
 
-    All ranks do before any runs a cell, so that none copies what another has written in it.
+    Collective: no rank returns before all have done so, so that none copies files that another's cell has written.
     """
     from ..runtime.sharing.context import sharing
 
@@ -207,6 +207,7 @@ def prepare_cell(
 
 
 def is_first_rank() -> bool:
+    """Whether this process is rank 0."""
     return os.environ.get("HOROVOD_RANK") == "0"
 
 
@@ -288,7 +289,7 @@ _own: dict[str, Any] = {}
 
 @contextmanager
 def own_names(namespace: dict[str, Any], names: Sequence[str]) -> Iterator[None]:
-    """A user's `import horovod.tensorflow as hvd` in another cell does not take ours away."""
+    """Bind names that converted cells need, such as `hvd`, for the duration of a block, whatever the user bound them to."""
     namespace.update({name: _own[name] for name in names if name in _own})
     try:
         yield
@@ -301,7 +302,7 @@ _interruptible = False
 
 
 def heed_interrupt(*_: object) -> None:
-    """The handler of SIGINT for as long as a rank lives: what is interrupted outside a cell would cost its answer."""
+    """Handle SIGINT: raise KeyboardInterrupt while a cell runs, and ignore the signal otherwise."""
     if _interruptible:
         raise KeyboardInterrupt
 
@@ -319,7 +320,7 @@ def interrupt_call(call: int) -> None:
 
 @contextmanager
 def allow_interrupt() -> Iterator[None]:
-    """An interrupt stops what runs within, also one that came for this call before it was begun."""
+    """Let interrupts stop the code in this block; raise KeyboardInterrupt if this call has been interrupted already."""
     global _interruptible
     try:
         _interruptible = True
@@ -332,8 +333,10 @@ def allow_interrupt() -> Iterator[None]:
 
 
 def set_values(head: bytes, path: str | None, places: list[tuple[int, int]]) -> dict[str, str]:
-    """Bind names in this rank's namespace, and set weights of objects at paths, as `transfer.push_values` sends them; return what
-    failed, by path.
+    """Bind names and set weights of objects, as `transfer.push_values` sends them; return why some failed, by path.
+
+    Args:
+        head, path, places: as for `read_pushed`.
     """
     values: dict[AccessPath, SerializedValue] = read_pushed(head, path, places)
     namespace, failed = user_namespace(), {}
@@ -355,7 +358,7 @@ def set_values(head: bytes, path: str | None, places: list[tuple[int, int]]) -> 
 
 
 def get_values(paths: Sequence[AccessPath]) -> dict[str, SerializedValue]:
-    """The values that some paths lead to, by path, of those that lead to any."""
+    """Serialize the values to which some paths lead, by path; paths without a value are left out."""
     return {
         str(path): pack_value(value, limit=None)
         for path, value in values_at(paths).items()
@@ -364,13 +367,13 @@ def get_values(paths: Sequence[AccessPath]) -> dict[str, SerializedValue]:
 
 
 def values_at(paths: Sequence[AccessPath]) -> dict[AccessPath, Any]:
-    """What some paths lead to, of those whose name is there."""
+    """Return the values to which some paths lead, by path; None if only the name exists."""
     namespace = user_namespace()
     return {path: path.follow_path(namespace) for path in paths if path.name in namespace}
 
 
 def digest_paths(paths: Sequence[AccessPath]) -> dict[str, int]:
-    """Digests of the plain values, and of the weights, that some paths lead to, by path."""
+    """Return digests of the plain values and weights to which some paths lead, by path."""
     return {
         str(path): digest_value(pack_value(value, None))
         for path, value in values_at(paths).items()
@@ -379,7 +382,7 @@ def digest_paths(paths: Sequence[AccessPath]) -> dict[str, int]:
 
 
 def status_row() -> dict[str, Any]:
-    """The row of this rank in `%hvd status`."""
+    """Return this rank's row in `%hvd status`: its devices, and its memory in bytes."""
     import psutil
 
     devices = "CPU"
@@ -391,13 +394,13 @@ def status_row() -> dict[str, Any]:
 
 
 def panel_state() -> dict[str, Any]:
-    """The state of this rank for a panel: device, memory, and where it is, as `HeartbeatClient.report_position` says."""
+    """Return this rank's state for a panel: device, memory in bytes, and position."""
     assert lifeline is not None
     return {**status_row(), **lifeline.report_position()}
 
 
 def count_agreeing_ranks() -> int:
-    """How many ranks take part in a small allreduce: all, if they still work together."""
+    """Return how many ranks take part in a small allreduce. Collective: blocks until all ranks call it."""
     import horovod.tensorflow as hvd
     import tensorflow as tf
 
@@ -422,7 +425,7 @@ def join_horovod() -> int:
 
 
 def leave_horovod() -> None:
-    """Leave Horovod. On all ranks, what waits in a collective operation fails: Horovod tells the others."""
+    """Leave Horovod; collective operations that wait on any rank then fail."""
     import horovod.tensorflow as hvd
 
     with _leaving:
@@ -430,7 +433,7 @@ def leave_horovod() -> None:
 
 
 def abort_call(call: int) -> None:
-    """Leave Horovod while a call is answered, from another thread than the one that does."""
+    """Leave Horovod if this call is still running; called from another thread."""
     if call == _call:
         leave_horovod()
 
@@ -447,5 +450,5 @@ def rejoin_horovod() -> int:
 
 
 def draw_level(names: Sequence[str]) -> list[str]:
-    """Of some names those of what goes on by itself, where a cell was broken off on some ranks sooner than on others."""
+    """Return those names whose values have a position in a stream: iterators and random generators."""
     return [name for name in names if keeps_place(user_namespace().get(name))]

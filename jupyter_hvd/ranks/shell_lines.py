@@ -57,7 +57,7 @@ class ShellLines:
         self._shell.run_cell_magic = self.run_cell_magic
 
     def system(self, command: str) -> None:
-        """`!command`"""
+        """Run `!command` on rank 0 first, then on the others, and set `_exit_code` in the notebook's namespace."""
         line = self._shell.var_expand(command, depth=1)
         ended = self._run_rank_zero_first(line, lambda: self._run_line(line))
         self._shell.user_ns["_exit_code"] = ended.code

@@ -62,16 +62,18 @@ def _watch_optimizers() -> None:
         )
     _watches = True
     for kind, name in update_methods(tf.keras):
-        observe(kind, name, _apply_noted)
+        observe(kind, name, _apply_and_record)
 
 
-def _apply_noted(apply: Function, own: Any, given: Any, *args: Any, **kwargs: Any) -> Any:
-    """Have an optimizer apply gradients, and note the variables that it updates."""
-    given = list(given)
-    result = apply(own, given, *args, **kwargs)
-    known = getattr(own, "_trainable_variables", ())  # of Keras 3; there is no public way
+def _apply_and_record(
+    apply: Function, optimizer: Any, gradients: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """Call an optimizer's method `apply`, and record the variables that it updates."""
+    gradients = list(gradients)
+    result = apply(optimizer, gradients, *args, **kwargs)
+    known = getattr(optimizer, "_trainable_variables", ())  # of Keras 3; there is no public way
     in_pairs = apply.__name__ == "apply_gradients"  # of Keras 2
-    _note_update(own, [variable for _, variable in given] if in_pairs else list(known))
+    _note_update(optimizer, [variable for _, variable in gradients] if in_pairs else list(known))
     return result
 
 
@@ -136,18 +138,22 @@ def compare_trained() -> str:
         print(f"jupyter_hvd: {lost[0]} is not finite any more", file=sys.stderr, flush=True)
     # A model that nobody holds any more is there on some ranks and gone on others: what all have is compared.
     everywhere = sorted(set.intersection(*(set(each) for each in found)))
-    return next(filter(None, (_describe_difference(n, found, updated[n]) for n in everywhere)), "")
+    return next(filter(None, (_compare_variable(n, found, updated[n]) for n in everywhere)), "")
 
 
-def _describe_difference(name: str, found: Sequence[dict[str, int]], variable: Any) -> str:
-    """Return how a variable differs from rank 0's, on the first rank on which rounding does not explain it; '' if there is
-    none.
+def _compare_variable(name: str, checksums: Sequence[dict[str, int]], variable: Any) -> str:
+    """Compare a variable with rank 0's on all ranks; return a sentence on the difference, or "".
+
+    Collective if any checksum differs. On GPUs, differences that rounding explains do not count.
+
+    Args:
+        checksums: those of each rank, by variable.
     """
     import horovod.tensorflow as hvd
     import numpy as np
     import tensorflow as tf
 
-    others = [rank for rank, sums in enumerate(found) if sums[name] != found[0][name]]
+    others = [rank for rank, sums in enumerate(checksums) if sums[name] != checksums[0][name]]
     if not others:
         return ""
     value = np.asarray(variable.numpy())
