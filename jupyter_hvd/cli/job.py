@@ -123,7 +123,7 @@ def make_job_files(
     told = [f"it imports {file.name}: copy it there too" for file in beside if elsewhere]
     folder = shlex.quote(str(arguments.output or path.parent))
     if arguments.slurm:
-        batch = slurm.Batch(
+        batch = slurm.SlurmJobSpec(
             arguments.size,
             arguments.python or sys.executable,
             arguments.time,

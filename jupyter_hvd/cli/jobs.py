@@ -49,10 +49,10 @@ def place_of(arguments: argparse.Namespace) -> Path:
     Raises:
         UnusableInputError: no folder is given, and there is no home folder.
     """
-    from ..jobs.log import default_place
+    from ..jobs.log import default_logs_folder
 
     try:
-        return arguments.log or default_place()
+        return arguments.log or default_logs_folder()
     except RuntimeError as error:
         raise UnusableInputError(f"where logs are is not known ({error}): say --log DIR") from None
 
@@ -63,10 +63,10 @@ def find_job(arguments: argparse.Namespace) -> Job:
     Raises:
         UnusableInputError: there is no such job.
     """
-    from ..jobs.control import NoSuchJobError, job_named
+    from ..jobs.control import NoSuchJobError, select_job
 
     try:
-        return job_named(place_of(arguments), arguments.job)
+        return select_job(place_of(arguments), arguments.job)
     except (NoSuchJobError, OSError) as error:
         raise UnusableInputError(str(error)) from None
 

@@ -173,7 +173,7 @@ def run_run(arguments: argparse.Namespace) -> int:
                     "queued": queue,
                     "stalled": stall_printer(locate, errors, log),
                 }
-                result = run_job_again(job, folder, policy=policy, told=started_again, **heard)
+                result = run_job_again(job, folder, policy=policy, restarted=started_again, **heard)
                 if log is not None:
                     log.note_end(result.code, result.rank, result.report)
     except LaunchError as error:
@@ -231,14 +231,14 @@ def open_log(arguments: argparse.Namespace, copy: Path, errors: Console) -> Iter
         UnusableInputError: it cannot be written to the place that the user named.
     """
     from ..jobs.control import list_jobs
-    from ..jobs.log import JobLog, default_place, remove_oldest
+    from ..jobs.log import JobLog, default_logs_folder, remove_oldest
 
     if arguments.no_log:
         yield None
         return
     log = None
     try:
-        place = arguments.log or default_place()
+        place = arguments.log or default_logs_folder()
         log = JobLog(place, arguments.file, arguments.size, find_command_line(arguments))
         shutil.copyfile(copy, log.folder / copy.name)
         if arguments.log is None:

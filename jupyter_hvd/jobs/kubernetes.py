@@ -95,14 +95,18 @@ def kubernetes_files(
     modules: Sequence[str],
     folders: Sequence[str],
 ) -> dict[str, str]:
-    """The files beside the program, by their names.
+    """Return the files to write beside the program, by name: manifest, container recipe, patch.
 
     Args:
-        name: the program's, without `.py`. arguments: of the program.
-        packages: what else is to be installed, by version.
-        modules, folders: what lies beside the program and is imported.
+        name: the program's, without `.py`.
+        arguments: of the program.
+        packages: versions of further packages to install.
+        modules, folders: what the program imports from its own folder.
+
+    Raises:
+        UnusableInputError: see `require_text`.
     """
-    check_words([name, *arguments])
+    require_text([name, *arguments])
     head = f"# Written by jupyter hvd:  kubectl apply --filename {name}.mpijob.yaml"
     patch = "".join(file.read_text() for file in PATCHES)
     return {
@@ -115,7 +119,7 @@ def kubernetes_files(
 
 
 def mpi_job(name: str, arguments: Sequence[str], cluster: Cluster) -> dict[str, Any]:
-    """The manifest, as data."""
+    """Return the manifest of the MPIJob, as data for `to_yaml`."""
     words = [
         *("-n", str(cluster.size), "-bind-to", "none", "-map-by", "slot"),
         *("-x", "PYTHONUNBUFFERED=1", "-x", "PYTHONHASHSEED=0"),
@@ -162,7 +166,7 @@ def replica_spec(
 
 
 def kubernetes_name(name: str) -> str:
-    """A name that Kubernetes takes: small letters, digits and hyphens, at most 40 of them, for it adds its own."""
+    """Convert a name to one that Kubernetes allows: small letters, digits and hyphens, at most 40."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40].strip("-") or "job"
 
 
@@ -174,7 +178,7 @@ def container_recipe(
     modules: Sequence[str],
     folders: Sequence[str],
 ) -> str:
-    """The container's: TensorFlow, Horovod built for MPI, and an sshd that needs no root."""
+    """Return the Dockerfile: TensorFlow, Horovod built for MPI, and an sshd that needs no root."""
     flags = {k: v for k, v in Build(tensorflow, mpi=True).build_flags.items() if k != "MAKEFLAGS"}
     there = {*TENSORFLOW, *PYTHON_PACKAGES, "horovod"}
     others = [f"{name}=={version}" for name, version in packages.items() if name not in there]
@@ -197,7 +201,7 @@ def container_recipe(
 
 
 def to_yaml(value: Any) -> str:
-    """Plain data as YAML, each text in quotation marks, so that Kubernetes takes none for anything else."""
+    """Convert data to YAML; every text is quoted, so that none is read as another type."""
     import yaml
 
     class Dumper(yaml.SafeDumper):  # type: ignore[misc]
@@ -209,10 +213,11 @@ def to_yaml(value: Any) -> str:
     return str(yaml.dump(value, Dumper=Dumper, sort_keys=False, width=math.inf))
 
 
-def check_words(words: Sequence[str]) -> None:
-    """
+def require_text(words: Sequence[str]) -> None:
+    """Check that all words can be written as text into a manifest.
+
     Raises:
-        UnusableInputError: a word is no text: a manifest cannot hold any bytes.
+        UnusableInputError: one cannot be encoded as UTF-8.
     """
     for word in words:
         try:

@@ -136,7 +136,7 @@ class HeartbeatServer:
         self._selector.register(self._closing, selectors.EVENT_READ, None)
         # A forked child of the kernel would hold the lifelines open after the kernel's death.
         self._owner = os.getpid()
-        os.register_at_fork(after_in_child=self._let_go)
+        os.register_at_fork(after_in_child=self._close_in_child)
         self._thread = threading.Thread(target=self._listen_loop, name="hvd-lifelines", daemon=True)
         self._thread.start()
 
@@ -153,7 +153,7 @@ class HeartbeatServer:
             self._wake.send(b"x")
         self._thread.join(2)
 
-    def _let_go(self) -> None:
+    def _close_in_child(self) -> None:
         """Close the copies of the connections in a forked process, so that only the original holds them."""
         if os.getpid() != self._owner:
             for member in self.members.values():
@@ -161,7 +161,7 @@ class HeartbeatServer:
             self._listener.close()
 
     def _listen_loop(self) -> None:
-        """Accept connections and read messages until the server is closed."""
+        """Accept connections and read messages, in a thread, until the server is closed."""
         while True:
             for key, _ in self._selector.select():
                 if key.fileobj is self._closing:
@@ -173,7 +173,7 @@ class HeartbeatServer:
                     self._read_lines(key.data)
 
     def _accept_connection(self) -> None:
-        """Accept a connection of this user and send it a challenge."""
+        """Accept a connection of this user and send it a challenge; close connections of others."""
         with suppress(OSError):
             connection, peer = self._listener.accept()
             if is_own(peer, connection.getsockname()) is False:
@@ -299,12 +299,12 @@ class HeartbeatClient:
 
 
 def connect_as(
-    name: str, address: str, token: str, told: Message
+    name: str, address: str, token: str, description: Message
 ) -> tuple[socket.socket, BinaryIO]:
-    """Connect to `host:port`, where both sides prove that they know the token; return the connection and its lines.
+    """Connect to `host:port` as the member `name` and authenticate both sides; return the socket and its reader.
 
     Args:
-        told: what else to say of this process.
+        description: further items that describe this process.
 
     Raises:
         OSError: nobody listens there, or nobody that knows the token.
@@ -317,7 +317,7 @@ def connect_as(
     answer = handshake.answer_challenge(decode_message(lines.readline(FIRST_LINE)) or {})
     if answer is None:
         raise ConnectionRefusedError("this process is not a kernel")
-    connection.sendall(encode_message({**told, **answer}))
+    connection.sendall(encode_message({**description, **answer}))
     if not handshake.accepts_proof(decode_message(lines.readline(FIRST_LINE)) or {}):
         raise ConnectionRefusedError("this kernel does not know the job's token")
     connection.settimeout(None)

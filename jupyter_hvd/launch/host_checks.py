@@ -87,18 +87,21 @@ def host_names(hosts: Sequence[str]) -> str:
     return f"{'hosts' if hosts[1:] else 'host'} {', '.join(hosts)}"
 
 
-def ask_host(host: str, reach: Reach, asked: Sequence[Any]) -> Answer:
-    """Ask a host for its description, by its own Python.
+def ask_host(host: str, remote: Reach, checked: Sequence[Any]) -> Answer:
+    """Run `node_probe` on a host with its own Python and return its answer.
+
+    Args:
+        checked: the arguments of `print_description`: what the host should look for.
 
     Raises:
         LaunchError: it does not answer, or has no such Python.
     """
-    text = f"{Path(node_probe.__file__).read_text()}\nprint_description(*{list(asked)!r})\n"
+    text = f"{Path(node_probe.__file__).read_text()}\nprint_description(*{list(checked)!r})\n"
     before = time.time()
     try:
         done = subprocess.run(  # noqa: S603 — a list of arguments, no shell
-            reach.command,
-            env=dict(reach.environment),
+            remote.command,
+            env=dict(remote.environment),
             input=text,
             capture_output=True,
             text=True,
@@ -161,7 +164,11 @@ def find_differences(here: Mapping[str, Any], answer: Answer) -> list[str]:
 
 
 def _install_advice(name: str, wanted: str | None) -> str:
-    """Say how another host gets this machine's version (`wanted`) of a package."""
+    """Return how another host gets this machine's version of a package.
+
+    Args:
+        wanted: this version; None if the package is not installed here.
+    """
     if wanted is None or not wanted[:1].isdigit():
         return "let all hosts use the same environment"
     if name == "horovod":

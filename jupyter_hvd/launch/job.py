@@ -91,12 +91,14 @@ def run_job(
     stalled: Told = lambda *_: None,
     environment: Mapping[str, str] | None = None,
 ) -> JobResult:
-    """Run a program on the ranks of a place and wait for its end.
+    """Run a program on ranks and wait for its end; afterwards no process of the job is left.
 
     Args:
-        folder: names the job, and goes with it.
-        queued: told what the job waits for before it starts, and "" when it need wait no more.
-        stalled: told, from another thread, where the ranks are when they make no progress.
+        place: the hosts and the launcher.
+        folder: gives the job its name, and belongs to the job.
+        listener: gets each line that a rank prints.
+        queued: called with what the job waits for before it starts, then with "".
+        stalled: called from another thread with the ranks' positions when they make no progress.
         timeout: seconds after which the job is ended.
         environment: more variables for the ranks.
 
@@ -207,12 +209,13 @@ def run_single(
 
 
 def _launcher_arguments(program: Program, status: Path) -> tuple[str, ...]:
+    """Return the command-line arguments of `job_rank`."""
     return (str(program.converted), str(status), str(program.original), *program.arguments)
 
 
 @contextmanager
 def _status_folder(folder: PrivateFolder) -> Iterator[Path]:
-    """Where the ranks of one run write how they ended."""
+    """Create a folder for the ranks' status files, and remove it after the block."""
     with tempfile.TemporaryDirectory(prefix="status-", dir=folder.path) as status:
         yield Path(status)
 
@@ -245,6 +248,7 @@ def _expire_after(
 
 
 def _require_horovod() -> None:
+    """Raise LaunchError if Horovod is not installed."""
     from importlib.util import find_spec
 
     if find_spec("horovod") is None:
@@ -258,7 +262,7 @@ def _job_result(
     said: Sequence[str] = (),
     errors: Mapping[int, Iterable[str]] = MappingProxyType({}),
 ) -> JobResult:
-    """The rank that failed first, by its own clock, with its own exit code.
+    """Return the result of a job: the rank that failed first, by its own clock, with its own exit code.
 
     Args:
         exits: the exit codes of ranks, in the order in which they ended. said: what the launcher printed.

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .base import status_file
-from .diagnosis import waits_together
+from .diagnosis import ranks_in_collectives
 from .heartbeat import HeartbeatServer
 from .progress import Progress, Stall
 
@@ -102,7 +102,9 @@ def is_hang(stall: Stall) -> bool:
 
     Ranks that join Horovod wait for those that still import TensorFlow: that is no hang.
     """
-    together = [r for r in waits_together(stall) if "/basics.py" not in stall.places[r].inside]
+    together = [
+        r for r in ranks_in_collectives(stall) if "/basics.py" not in stall.places[r].inside
+    ]
     silent = [
         r for r in stall.waiting if r not in stall.places and stall.since.get(r, 0.0) >= WAITS
     ]

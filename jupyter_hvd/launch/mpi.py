@@ -113,8 +113,15 @@ def mpirun_command(
     ]
 
 
-def mpirun_environment(own: Mapping[str, str], ranks: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of mpirun itself: what a launcher needs, and the user's settings of MPI."""
+def mpirun_environment(
+    launcher_environment: Mapping[str, str], ranks: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the environment of mpirun itself: what launchers need, and the user's settings of MPI.
+
+    Args:
+        launcher_environment: see `base.launcher_environment`.
+        ranks: the environment of the ranks.
+    """
     needed = {name: ranks[name] for name in ("PYTHONPATH", TOKEN_VARIABLE) if name in ranks}
     settings = {name: value for name, value in ranks.items() if SETTING.fullmatch(name)}
-    return {**SETTINGS, **own, **needed, **settings}
+    return {**SETTINGS, **launcher_environment, **needed, **settings}

@@ -9,7 +9,7 @@ from .base import JOB_VARIABLE
 
 
 def processes_of(job: str, variable: str = JOB_VARIABLE) -> list[int]:
-    """The ids of the processes whose environment names a job, this one left out."""
+    """Return the ids of the processes in whose environment `variable` has the job's name, without this process."""
     import psutil
 
     found = []

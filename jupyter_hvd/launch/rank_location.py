@@ -59,7 +59,7 @@ def current_location() -> dict[str, Any]:
         "cell": None if frame is None else [label_of(frame.f_code.co_filename), frame.f_lineno],
         "inside": "" if innermost is None else innermost.f_code.co_filename,
         "collective": collective,
-        "doing": "" if collective else waits_for(),
+        "doing": "" if collective else describe_wait(),
         "handling": handled_exception(main),
         "time": time.monotonic(),
     }
@@ -97,7 +97,7 @@ def handled_exception(thread: int) -> str:
     return type(error).__name__
 
 
-def waits_for() -> str:
+def describe_wait() -> str:
     """Return what the main thread waits for, in words, by the system's report; "" if it runs, or this is unknown."""
     if platform.machine() != "x86_64":
         return ""

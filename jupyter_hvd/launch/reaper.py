@@ -61,9 +61,9 @@ class PrivateFolder:
         self.path.mkdir(mode=0o700)  # once it is looked after
         self._owner = os.getpid()
         # A forked child of this process would hold the pipe open.
-        os.register_at_fork(after_in_child=self._let_go)
+        os.register_at_fork(after_in_child=self._close_in_child)
 
-    def _let_go(self) -> None:
+    def _close_in_child(self) -> None:
         """Close the copy of the pipe in a forked process, so that the reaper notices the end of the original."""
         pipe = self._reaper.stdin
         if os.getpid() != self._owner and pipe is not None and not pipe.closed:

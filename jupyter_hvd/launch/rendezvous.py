@@ -27,7 +27,7 @@ class Handler(RendezvousHandler):  # type: ignore[misc]
     """
 
     def do_DELETE(self) -> None:  # noqa: N802 — as http.server calls it
-        """A rank of a group (`/scope/rank`) has met all others; the last one clears what the group has stored."""
+        """Note that one rank of a group (`/scope/rank`) has met the others; the last one clears the group's entries."""
         store: Any = self.server
         scope = self.path.removeprefix("/").partition("/")[0]
         if scope not in store.scope_size:
@@ -77,7 +77,7 @@ class Rendezvous(RendezvousHTTPServer):  # type: ignore[misc]
 
 
 def slots_of(hosts: Sequence[str]) -> list[SlotInfo]:
-    """The places of the ranks, by the host of each; among those of the same number on their hosts, hosts count as they come."""
+    """Return the slot of each rank, with its local and cross ranks, from the host of each rank."""
     local = [hosts[:rank].count(host) for rank, host in enumerate(hosts)]
     return [
         SlotInfo(

@@ -42,6 +42,7 @@ OPTIONS = (*PLACES, "--batch", "--data", "--show", "--dry-run", "--no-deps", "--
 
 
 def distribute_parser() -> MagicParser:
+    """Create the parser of `%%distribute`."""
     parser = MagicParser(
         prog="%%distribute",
         description="Convert this cell and run it on N ranks.",
@@ -67,6 +68,7 @@ def distribute_parser() -> MagicParser:
 
 
 def add_batch(parser: MagicParser) -> None:
+    """Add the option `--batch`."""
     parser.add_argument(
         "--batch",
         choices=("per-rank", "global"),
@@ -76,6 +78,7 @@ def add_batch(parser: MagicParser) -> None:
 
 
 def rank_parser() -> MagicParser:
+    """Create the parser of `%%rank`."""
     parser = MagicParser(
         prog="%%rank", description="Run this cell on some ranks, as it is written."
     )
@@ -110,6 +113,7 @@ def rank_numbers(text: str) -> set[int] | None:
 
 
 def hvd_parser() -> MagicParser:
+    """Create the parser of `%hvd`."""
     parser = MagicParser(prog="%hvd", description="Look after the ranks.")
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("names", nargs="*", metavar="NAME")
@@ -125,6 +129,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
 
     @cached_property
     def session(self) -> Session:
+        """The kernel's `Session`, created on first use; its ranks are ended when the kernel exits."""
         from ..notebook.distribute import Session
 
         session = Session(self.shell)
@@ -230,6 +235,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
 
 
 def show_network(network: Network) -> None:
+    """Print bandwidth and latency, and measured times of allreduce beside those that they predict."""
     print(
         f"{network.ranks} ranks: bandwidth {network.bandwidth / 1e9:.3g} GB/s, latency {network.latency * 1e6:.3g} µs"
     )
@@ -254,6 +260,7 @@ def measured(shell: Any) -> str:
 
 
 def show_status(rows: list[dict[str, Any]]) -> None:
+    """Print the table of `%hvd status`."""
     if not rows:
         print("no ranks; a cell with %%distribute starts them")
         return

@@ -42,7 +42,7 @@ def judge_run(
         return
     screen.show_rest()
     if run.has_trained:
-        held.state = held.state.having_trained()
+        held.state = held.state.after_failed_training()
     lines = [
         *([heading] if heading else []),
         *failure.lines,

@@ -48,6 +48,7 @@ def read_frame(stream: IO[bytes]) -> tuple[str, bytes] | None:
 
 
 def write_frame(stream: IO[bytes], kind: str, body: bytes) -> None:
+    """Write a message, a header line with kind and length and then the body, and flush."""
     stream.write(f"{kind} {len(body)}\n".encode() + body)
     stream.flush()
 
@@ -69,6 +70,7 @@ def answer_request(route: Route, body: bytes) -> tuple[int, bytes]:
 
 
 def failure_answer(message: str) -> bytes:
+    """Encode a failure as JSON."""
     return json.dumps({"message": message}).encode()
 
 
