@@ -70,17 +70,19 @@ def message_seconds(ranks: int, size: int, link: Link) -> float:
 
 
 def step_seconds(
-    alone: SingleProcessStep, ranks: int, batch: Batch, link: Link, here: bool = False
+    alone: SingleProcessStep, ranks: int, batch: Batch, link: Link, on_one_machine: bool = False
 ) -> float:
-    """Estimate the time of a step on some ranks.
+    """Estimate the seconds of a step on some ranks.
 
     Args:
-        here: the ranks share the cores of the machine on which one process was timed, equally if there are too few; otherwise
-            each has as many cores, or a GPU, of its own.
+        alone: the step as measured in one process.
+        on_one_machine: whether the ranks share the cores of the machine on which that process ran; otherwise each has as
+            many
+            cores, or a GPU, of its own.
     """
     share = batches_per_step(ranks, batch) / ranks
     computing = share * alone.seconds
-    if here:
+    if on_one_machine:
         computing = max(computing, share * ranks * alone.cpu_seconds / alone.cores)
     return computing + message_seconds(ranks, alone.bytes, link)
 

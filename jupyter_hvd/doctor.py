@@ -39,10 +39,12 @@ def examine_tools() -> list[Finding]:
 
 
 def _python_finding() -> Finding:
+    """Return the finding on Python."""
     return Finding("Python", "good", f"{sys.version.split()[0]} ({sys.executable})")
 
 
 def _check_package(name: str, title: str) -> Finding:
+    """Return the finding on a package; it is optional."""
     found = version_of(name)
     return (
         Finding(title, "good", found) if found else Finding(title, "missing", f"pip install {name}")
@@ -50,6 +52,7 @@ def _check_package(name: str, title: str) -> Finding:
 
 
 def _check_tensorflow() -> list[Finding]:
+    """Return the findings on TensorFlow and on its Keras."""
     found = version_of(*TENSORFLOW)
     if found is None:
         return [Finding("TensorFlow", "bad", "not installed: pip install tensorflow")]
@@ -77,6 +80,7 @@ def _check_keras(tensorflow: str) -> Finding:
 
 
 def _check_horovod() -> Finding:
+    """Return the finding on Horovod; imports it in a subprocess."""
     found = version_of("horovod")
     if found is None:
         return Finding(
@@ -123,6 +127,7 @@ def _check_mpi() -> Finding:
 
 
 def _check_jax() -> Finding:
+    """Return the finding on JAX; imports it in a subprocess."""
     found = version_of("jax")
     if found is None:
         return Finding("JAX", "missing", "pip install jax, for tensor functions")

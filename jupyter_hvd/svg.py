@@ -144,15 +144,18 @@ def plot(
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, **look: Any) -> str:
+    """Return an SVG line; grey, unless it has a class."""
     plain = {} if "class" in look else {"stroke": GREY, "stroke_opacity": 0.3}
     return element("line", x1=x1, x2=x2, y1=y1, y2=y2, **{**plain, **look})
 
 
 def _text(x: float, y: float, text: str, anchor: str) -> str:
+    """Return an SVG text; "" for an empty one."""
     return element("text", escape(text), x=x, y=y, text_anchor=anchor, fill=GREY) if text else ""
 
 
 def _power_label(power: int) -> str:
+    """Return the label of a power of ten at an axis: `10`, `10⁵`."""
     if 0 <= power <= 2:
         return str(10**power)
     return "10" + str(power).translate(SUPERSCRIPT)

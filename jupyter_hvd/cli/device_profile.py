@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_parser(commands: Any) -> None:
+    """Add the command `device-profile`."""
     parser = commands.add_parser(
         "device-profile",
         help="measure this device, so that tensor functions are planned for it",
@@ -25,6 +26,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run_device_profile(arguments: argparse.Namespace) -> int:
+    """Run `device-profile`: measure this device, and store or print the profile; return the exit code."""
     try:
         import jax
     except ImportError:

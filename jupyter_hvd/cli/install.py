@@ -22,6 +22,7 @@ TELL_AFTER, TELL_EACH = 30, 0.1
 
 
 def add_parser(commands: Any) -> None:
+    """Add the command `install`."""
     parser = commands.add_parser(
         "install", help="build Horovod for the TensorFlow of this environment, and install it"
     )
@@ -38,6 +39,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run_install(options: argparse.Namespace) -> int:
+    """Run `install`: build Horovod, unless a matching wheel is cached, install it, and return the exit code."""
     from ..install.build import HOROVOD, Build, CannotBuildError, installed_tensorflow
     from ..install.pip import Source
     from ..install.run import find_cached_wheel, install_horovod
@@ -113,6 +115,7 @@ class ProgressLines:
             self._print_line(f"{step} for {now - self.begun:.0f} s", share, now)
 
     def _print_line(self, text: str, share: float, now: float) -> None:
+        """Print a step and the share of files compiled, and remember when."""
         self.told, self.share = now, share
         percent = f", {share:.0%} of the files compiled" if 0 < share < 1 else ""
         self.console.print(f"{text}{percent}", markup=False, highlight=False, soft_wrap=True)

@@ -42,6 +42,7 @@ class RefusedError(Exception):
 
 
 def add_parser(commands: Any) -> None:
+    """Add the command `run`."""
     parser = commands.add_parser(
         "run",
         help="convert, then run on N processes",
@@ -82,7 +83,7 @@ def add_parser(commands: Any) -> None:
     log.add_argument("--no-log", action="store_true", help="keep none")
     add_batch(parser)
     add_options(parser)
-    parser.set_defaults(command=run_run)
+    parser.set_defaults(command=run_program)
 
 
 @contextmanager
@@ -110,7 +111,8 @@ def copy_converted(
         yield copy
 
 
-def run_run(arguments: argparse.Namespace) -> int:
+def run_program(arguments: argparse.Namespace) -> int:
+    """Run `run`: convert a program, run it on ranks, pass its output on, and return its exit code."""
     from rich.text import Text
 
     from ..launch.hosts import LaunchError
@@ -212,12 +214,13 @@ def choose_restart_policy(
 
 
 def describe_failure(result: JobResult) -> str:
-    """Say in a few words which rank failed, and how."""
+    """Return a sentence on which rank failed, and with which exit code."""
     who = "the job" if result.rank is None else f"rank {result.rank}"
     return f"{who} failed with exit code {result.code}"
 
 
 def print_failure(result: JobResult, errors: Console) -> None:
+    """Print which rank failed, and its traceback, to standard error."""
     errors.print(f"[bold red]{describe_failure(result)}[/]")
     if result.report:
         print(result.report.rstrip(), file=sys.stderr)

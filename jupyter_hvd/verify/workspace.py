@@ -70,16 +70,16 @@ def list_entries(folder: Path, besides: Path | None = None) -> Iterator[Entry]:
 
 
 def _walk_entries(
-    root: Path, relative: Path, place: Path, above: tuple[Path, ...], besides: Path | None
+    root: Path, relative: Path, folder: Path, above: tuple[Path, ...], besides: Path | None
 ) -> Iterator[Entry]:
-    """Yield the entries below `place`, a folder that is `relative` to the root.
+    """Yield the entries below `folder`, a folder that is `relative` to the root.
 
     Args:
         above: the real paths of the enclosing folders, so that no link is followed in a circle.
     """
     found: list[Path] = []
     with suppress(OSError):
-        found = sorted(place.iterdir())
+        found = sorted(folder.iterdir())
     for source in found:
         if is_ignored(source.name) or source == besides:
             continue
@@ -177,6 +177,7 @@ def read_working_state(folder: Path) -> State:
 
 
 def _iterate_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield the regular files below a folder, relative to it, with their status."""
     for path in folder.rglob("*"):
         with suppress(OSError):  # a program that runs may remove it meanwhile
             status = path.lstat()
@@ -185,6 +186,7 @@ def _iterate_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _file_states(files: Iterable[tuple[Path, os.stat_result]]) -> State:
+    """Return size, time of change and inode of each file, by its path."""
     return {str(path): (s.st_size, s.st_mtime_ns, s.st_ino) for path, s in files}
 
 

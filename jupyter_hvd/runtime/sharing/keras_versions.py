@@ -242,7 +242,10 @@ class Keras2(Keras):
         return [(self._get_attribute("engine.data_adapter", "DataHandler"), "_infer_steps")]
 
     def install_sequential(self) -> None:
-        """A `Sequential` without an input layer makes its graph at the first batch, and again for one of another size."""
+        """Have a `Sequential` without an input layer build its graph with the full batch size.
+
+        It would build one at the first batch, and again for a batch of another size.
+        """
         kind = self._get_attribute("engine.sequential", "Sequential")
 
         def made(make: Function, model: Any, input_shape: Any, input_dtype: Any = None) -> None:
@@ -257,7 +260,7 @@ class Keras2(Keras):
         observe(kind, "_build_graph_network_for_inferred_shape", made)
 
     def install_recurrent(self) -> None:
-        """A compiled LSTM or GRU chooses among two `tf.function`s, by device; own rows are computed by the plain one."""
+        """Have LSTM and GRU compute own rows with the plain `tf.function`, not the one chosen by device."""
 
         def computed(plain: Function, choose: Function, /, *args: Any, **options: Any) -> Any:
             compute = choose if sharing.region is None else plain
@@ -309,7 +312,10 @@ class Keras2(Keras):
 
     @staticmethod
     def _install_fused_batch_norm(owner: Any) -> None:
-        """The same of the operation that is used for images; layer normalisation uses it, too, for each row by itself."""
+        """Have the fused batch normalization of images use the moments over the rows of all ranks.
+
+        Layer normalization uses the same operation, for each row separately, and is left alone.
+        """
         within: list[Any] = []
 
         def normalizing(normalize: Function, layer: Any, *args: Any, **options: Any) -> Any:

@@ -408,12 +408,12 @@ def is_symbolic(tensor: Any) -> bool:
     return isinstance(tensor, tf.Tensor) and not hasattr(tensor, "numpy")
 
 
-def random_like(tensor: Any, rows: int | None, size: int, bound: int, keras: Any, place: int) -> Any:  # fmt: skip
+def random_like(tensor: Any, rows: int | None, size: int, bound: int, keras: Any, seed: int) -> Any:  # fmt: skip
     """Return random data with the dtype and shape of a tensor; integers are less than `bound`."""
     shape = [size if d is None else d for d in tensor.shape.as_list()]
     if rows is not None:
         shape[0] = rows
-    draw = np.random.default_rng(17 + place)
+    draw = np.random.default_rng(17 + seed)
     values: Any
     if tensor.dtype.is_bool:
         values = draw.random(shape) < 0.5
@@ -431,9 +431,9 @@ def random_like(tensor: Any, rows: int | None, size: int, bound: int, keras: Any
     return made
 
 
-def is_finite(found: Any) -> bool:
+def is_finite(result: Any) -> bool:
     """Return whether all floating tensors of a result are finite."""
-    floats = [t for t in tf.nest.flatten(found) if is_tensor(t) and t.dtype.is_floating]
+    floats = [t for t in tf.nest.flatten(result) if is_tensor(t) and t.dtype.is_floating]
     return all(bool(tf.reduce_all(tf.math.is_finite(t))) for t in floats)
 
 
@@ -610,11 +610,11 @@ def container_items(value: Any) -> list[Any]:
     return list(value.items()) if isinstance(value, dict) else list(value)
 
 
-def same_items(one: list[Any], two: list[Any]) -> bool:
+def same_items(items: list[Any], others: list[Any]) -> bool:
     """Return whether two lists of items hold the same objects."""
-    return len(one) == len(two) and all(
+    return len(items) == len(others) and all(
         a is b or (isinstance(a, tuple) and isinstance(b, tuple) and a[0] is b[0] and a[1] is b[1])
-        for a, b in zip(one, two, strict=True)
+        for a, b in zip(items, others, strict=True)
     )
 
 

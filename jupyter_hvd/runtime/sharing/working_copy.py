@@ -133,6 +133,7 @@ class Unlinker:
         sys.addaudithook(self._hear_event)
 
     def _hear_event(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Handle an audit event: replace the links that the program is about to write through."""
         if self._busy:
             return
         if event == "open":

@@ -210,6 +210,7 @@ class Judgement:
 
 
 def number_of_steps(count: int) -> str:
+    """Return a number of steps as text; "" for 0."""
     return number_of(count, "step", "steps")
 
 
@@ -340,7 +341,7 @@ def find_step_fault(
 
 
 def find_own_fault(
-    own: Process, alone: Process, one_rank: StepComparison | None, size: int
+    original: Process, alone: Process, one_rank: StepComparison | None, size: int
 ) -> Fault | None:
     """Return the fault that the distributed program has on one rank already, whatever number of ranks it was written for.
 
@@ -349,7 +350,7 @@ def find_own_fault(
     fault = None if one_rank is None else one_rank.fault
     if fault is None or fault.aspect not in (LOSS, GRADIENTS):
         return None
-    factor = step_factor(own.steps[fault.step - 1], alone.steps[fault.step - 1], fault.aspect)
+    factor = step_factor(original.steps[fault.step - 1], alone.steps[fault.step - 1], fault.aspect)
     if factor is not None and any(abs(factor / known - 1) < 1e-2 for known in (size, 1 / size)):
         return None
     kind: Kind = "other loss" if fault.kind == MOMENTS else fault.kind  # one rank has all rows

@@ -325,6 +325,7 @@ class Observer:
             )
 
     def _is_normalization(self, layer: Any) -> bool:
+        """Whether a layer is a batch normalization."""
         return isinstance(layer, self._keras.batch_normalization)
 
     def _list_layers(self, predicate: Callable[[Any], bool]) -> tuple[str, ...]:
@@ -408,6 +409,7 @@ class Observer:
         return self._sites[site]
 
     def _add_event(self, site: int, value: float, measured: NDArray[np.float64]) -> None:
+        """Append an event, and report the number of steps from time to time."""
         self._events.append(Event(site, value, measured))
         self._counts[self._kinds[site]] += 1
         now = time.monotonic()
@@ -432,6 +434,7 @@ class Observer:
     # Early end
 
     def _observe_call(self, call: Function, function: Any, *args: Any, **options: Any) -> Any:
+        """Call an observed function, and end the program afterwards if it has made enough steps."""
         if threading.get_ident() != self._thread:
             return call(function, *args, **options)
         self._depth += 1
@@ -462,6 +465,7 @@ class Observer:
     # What else there is
 
     def _observe_fit(self, fit: Function, model: Any, *args: Any, **options: Any) -> Any:
+        """Call `fit`, and record its epochs and curves."""
         history = fit(model, *args, **options)
         curves = {
             str(name): tuple(float(np.mean(value)) for value in values)
@@ -471,6 +475,7 @@ class Observer:
         return history
 
     def _observe_print(self, write: Function, /, *values: Any, **options: Any) -> Any:
+        """Call `print`, and record the first line of its text with the line that printed it."""
         write(*values, **options)
         if options.get("file") in (None, sys.stdout) and len(self._prints) < MOST_PRINTS:
             with suppress(Exception):
@@ -487,6 +492,7 @@ class Observer:
             del self._variables[before:]
 
     def _observe_rows(self, rows: Any) -> None:
+        """Record the number of rows of a batch that the ranks share."""
         import tensorflow as tf
 
         if isinstance(rows, int):
@@ -498,6 +504,7 @@ class Observer:
     # Data
 
     def _observe_batching(self, batch: Function, /, *args: Any, **options: Any) -> Any:
+        """Call a dataset's `batch`, and record the line that called it."""
         if line := find_calling_line():
             self._batch_lines[line] = None
         return batch(*args, **options)
@@ -535,9 +542,11 @@ class Observer:
         return "" if "" in lines else min(lines, default="")
 
     def _note_optimizer(self, optimizer: Any) -> None:
+        """Record the line that created an optimizer."""
         self._optimizer_lines[id(optimizer)] = find_running_line()
 
     def _hold_variable(self, variable: Any) -> None:
+        """Keep a new variable for the comparison of weights, unless memory is short."""
         if type(variable).__name__ in OTHERS:
             return
         if self._bytes > MOST_BYTES:
@@ -548,6 +557,7 @@ class Observer:
             self._bytes += variable.shape.num_elements() * max(1, variable.dtype.size)
 
     def _hold_name(self, variable: Any) -> None:
+        """Keep a Keras variable for its name, unless memory is short."""
         if self._bytes <= MOST_BYTES:
             self._keras_variables.append(variable)
 
@@ -663,10 +673,12 @@ def is_in_worker() -> bool:
 
 
 def is_variable(source: Any) -> bool:
+    """Whether a value is a variable of TensorFlow or Keras."""
     return hasattr(source, "assign") and hasattr(source, "shape")
 
 
 def name_of(variable: Any) -> str:
+    """Return a variable's name, without `:0`."""
     name: str = getattr(variable, "path", None) or getattr(variable, "name", None) or "a tensor"
     return name.removesuffix(":0")
 

@@ -81,6 +81,7 @@ def check_scaling(original: Record, scaled: Record, size: int) -> list[Check]:
 
 
 def name_check(size: int, what: str) -> str:
+    """Return the name of a check of the scaled program."""
     return f"{SCALED_TO} {size}: {what}"
 
 
@@ -180,6 +181,7 @@ def loss_sums_rows(before: Sequence[ScaledStep], after: Sequence[ScaledStep], si
 
 
 def has_rates(steps: Sequence[ScaledStep]) -> bool:
+    """Whether a learning rate was recorded in any step."""
     return any(step.rate for step in steps)
 
 
@@ -407,6 +409,7 @@ def describe_factor(factor: float, size: int) -> str:
 
 
 def factor_names(size: int) -> dict[float, str]:
+    """Return factors that typical mistakes cause, with their descriptions."""
     return {
         1.0: "not scaled",
         float(size): f"{size} times",
