@@ -20,7 +20,7 @@ from rich.console import Console
 
 from jupyter_hvd.cli.jobs import jobs_table
 from jupyter_hvd.jobs import control
-from jupyter_hvd.jobs.control import Tail, read_job, select_job, list_jobs, output_lines
+from jupyter_hvd.jobs.control import Tail, list_jobs, output_lines, read_job, select_job
 from jupyter_hvd.jobs.log import (
     BEGUN,
     KEPT,

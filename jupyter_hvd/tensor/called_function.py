@@ -206,9 +206,10 @@ class CalledFunction(ABC):
         return found
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
-        """How a call with these arguments is computed, which says why it is as fast as it is: its
-        `str` has a line an array, with its bytes, how it is stored, the points that are visited and
-        the loop or product that makes it. Nothing is computed.
+        """Return how a call with these arguments would be computed, without computing anything.
+
+        Its `str` has a line per array: bytes, storage, the points that are visited, and the loop or product that makes
+        it.
         """
         return self.specialised(*args, **kwargs).plan()
 
@@ -283,6 +284,11 @@ class CalledFunction(ABC):
         return tuple(map(self.lay_out_argument, self._names, complete))
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments by parameter, in the function's layout.
+
+        Raises:
+            TensorError: they do not fit the signature.
+        """
         try:
             bound = self.__signature__.bind(*args, **kwargs)
         except TypeError as error:
@@ -345,14 +351,19 @@ class CalledFunction(ABC):
         return self
 
     def sharded(self, index: str, devices: int | None = None) -> Self:
-        """The same function, its sums over one index divided among JAX's devices, and so are its
-        derivatives'.
+        """Return this function with its sums over one index, and its derivatives', divided among devices.
 
-        Each device has its share of the parameters that are read at that index, and asks its
-        neighbours for the rows that are read beyond it, `x[k+1]`. A gradient by the others is added
-        up in one all-reduce. `devices` says how many there are, all by default. Of what is divided along two indices,
-        `f.sharded("i", 2).sharded("j")`, the devices are a grid. Raises TensorError where the index is divided already; calls do
-        where an array is read across the shares otherwise.
+        Each device gets its shard of the parameters that are read at that index, and the rows of its neighbours that are
+        read
+        beyond it, `x[k+1]`. Gradients by other parameters are added up in one all-reduce. With `f.sharded("i",
+        2).sharded("j")` the devices form a grid. Calls raise TensorError if an array is read across shards in another
+        way.
+
+        Args:
+            devices: their number; all of JAX's by default.
+
+        Raises:
+            TensorError: this index is divided already.
         """
         if index in dict(self._shards):
             raise TensorError(f"`{index}` is divided already", "name another index")
@@ -361,5 +372,5 @@ class CalledFunction(ABC):
         return made
 
     def cost_formula(self) -> Formula:
-        """The total cost as a formula in the sizes, each at least 1."""
+        """Return the total number of operations as a formula in the sizes, each at least 1."""
         return cost_formula(self.instance.function)

@@ -145,7 +145,7 @@ def certify(
     sizes: Mapping[str, int] | None,
     given: Mapping[str, Any],
 ) -> Certificate:
-    """See `TensorFunction.certify`."""
+    """Measure what value and gradient cost over growing sizes; see `TensorFunction.certify`."""
     import jax
 
     instance, both = function.instance, function.value_and_grad(*wrt)
@@ -153,7 +153,7 @@ def certify(
     formulas = cost_formula(instance.function), cost_formula(both.instance.function)
 
     def point(factor: int) -> Point | None:
-        at = _multiplied(start, growing, factor)
+        at = _scale_sizes(start, growing, factor)
         entries = sum(interface_size(i.function, at) for i in (instance, both.instance))
         if factor > 1 and entries > LARGE:
             return None
@@ -178,7 +178,7 @@ def certify(
         operations_exponents=counted if growing else None,
         seconds_exponents=timed if why is None else None,
         not_measured=why,
-        kernel=_kernel(both, instance, points[-1].sizes, given),
+        kernel=_measure_kernel(both, instance, points[-1].sizes, given),
         device=str(jax.devices()[0].device_kind),
         jax=jax.__version__,
         copied=tuple(map(str, instance.carried_arrays)),
@@ -252,15 +252,15 @@ class JacobianCertificate:
 def certify_jacobian(
     jacobian: SparseDerivative, sizes: Mapping[str, int] | None, given: Mapping[str, Any]
 ) -> JacobianCertificate:
-    """See `SparseJacobian.certify`."""
+    """Measure what a sparse Jacobian costs over growing sizes; see `TensorFunction.certify_jacobian`."""
     from .jax.timing import median_seconds
 
     function = jacobian.base
     start, growing, given = _choose_start(function, repr(jacobian.wrt), sizes, given)
 
     def point(factor: int) -> JacobianPoint:
-        at = _multiplied(start, growing, factor)
-        arguments = _arguments(function.instance, at, given)
+        at = _scale_sizes(start, growing, factor)
+        arguments = _make_arguments(function.instance, at, given)
         outside = dict(function.instance.checked.outside)
         own = {x: value for x, value in arguments.items() if x not in outside}
         cost = jacobian.cost(**own)
@@ -287,7 +287,11 @@ def certify_jacobian(
 def _choose_start(
     function: Any, names: str, sizes: Mapping[str, int] | None, given: Mapping[str, Any]
 ) -> tuple[dict[str, int], frozenset[str], dict[str, Any]]:
-    """Return the initial sizes, those that grow, and the constant data. Raises TensorError where either is missing."""
+    """Return the initial sizes, those that grow, and the constant data.
+
+    Raises:
+        TensorError: a size or data are missing.
+    """
     instance = function.instance
     start = dict(sizes or function.last_sizes or {})
     relations = {x for x, t, _ in instance.parameters if not isinstance(t, Real | Array | Product)}
@@ -311,13 +315,15 @@ def _choose_start(
     return start, frozenset(growing), given
 
 
-def _multiplied(start: Mapping[str, int], growing: Collection[str], factor: int) -> dict[str, int]:
+def _scale_sizes(start: Mapping[str, int], growing: Collection[str], factor: int) -> dict[str, int]:
+    """Multiply the growing sizes by a factor."""
     return {n: k * factor if n in growing else k for n, k in start.items()}
 
 
-def _arguments(
+def _make_arguments(
     instance: Instance, sizes: Mapping[str, int], given: Mapping[str, Any]
 ) -> dict[str, Any]:
+    """Return random arguments of an instance at some sizes, with the given data."""
     from .jax.sample_arguments import random_arguments
 
     return random_arguments(instance, sizes, given) | dict(given)
@@ -333,7 +339,7 @@ def _measure_point(
     from .jax.timing import median_seconds
 
     instances = [function.instance for function in functions]
-    arguments = _arguments(instances[0], sizes, given)
+    arguments = _make_arguments(instances[0], sizes, given)
 
     holds = {
         x: relation(t, arguments[x])
@@ -350,12 +356,13 @@ def _measure_point(
     return Point(sizes, value, gradient, value + ends[0], gradient + ends[1], *seconds)
 
 
-def _kernel(
+def _measure_kernel(
     both: Differentiable, instance: Instance, sizes: Mapping[str, int], given: Mapping[str, Any]
 ) -> Kernel:
+    """Measure memory and flops of the kernel of value and gradient."""
     from .jax.profile import measure_call
 
-    bytes_, flops = measure_call(both.instance, sizes, _arguments(instance, sizes, given))
+    bytes_, flops = measure_call(both.instance, sizes, _make_arguments(instance, sizes, given))
     return Kernel(bytes_, flops)
 
 

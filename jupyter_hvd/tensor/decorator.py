@@ -37,10 +37,10 @@ from .language.types import Array, Parameter, Real, Static
 from .method import TensorMethod
 from .pickling import (
     Source,
+    compile_source,
     fill,
     is_importable,
     read_source,
-    restored,
     values_in_body,
     values_in_signature,
 )
@@ -71,9 +71,9 @@ def tensor(function: Callable[..., Any]) -> TensorFunction | TensorMethod:
     return WrittenFunction(function, rewritten)
 
 
-def warn_of_debugging(name: str, places: Sequence[Place]) -> None:
-    """Warn, at the first statement that prints, that a compiled call does not run it."""
-    for place in places[:1]:
+def warn_of_debugging(name: str, positions: Sequence[Place]) -> None:
+    """Warn, at the first statement that prints, that compiled calls do not run it."""
+    for place in positions[:1]:
         message = f"compiled calls of `{name}` leave this out; `{name}.debug(…)` runs it"
         warnings.warn_explicit(message, UserWarning, place.filename, place.line)
 
@@ -133,15 +133,18 @@ class WrittenFunction(TensorFunction):
         if function.__code__.co_name == LAMBDA:
             raise PicklingError("a tensor function that is a lambda cannot be pickled: use `def`")
         given = read_source(function), values_in_signature(function), self._shards
-        return _restored, given, values_in_body(function), None, None, _fill
+        return _unpickle_function, given, values_in_body(function), None, None, _unpickle_globals
 
     def derivative(self, rule: Callable[..., Any], *, check: bool = True) -> Callable[..., Any]:
-        """A decorator: from now on the partial derivatives are what this function of the same parameters returns.
+        """Set the function's partial derivatives to what `rule`, a function of the same parameters, returns.
 
-        That is one array, or a tuple of one for each parameter that is a float or an array of floats. It has the result's
-        dimensions and then the parameter's; or, where each entry of the result depends on one entry, their common shape. Calls
-        of the function in it are those of its body. The first call of a derivative for its types compares both, and raises
-        TensorError where they differ; with `check=False` they may.
+        `rule` returns an array, or a tuple of one for each parameter of floats. Each has the result's dimensions and then
+        the
+        parameter's; or, where each entry of the result depends on one entry, their common shape. Inside `rule`, calls of
+        the
+        function mean its body. The first call of a derivative for its types compares both derivatives, and raises
+        TensorError if they
+        differ, unless `check=False`. Returns `rule`, so that it works as a decorator.
         """
         from .frontend.own_derivatives import with_own_derivative
         from .frontend.rewrite import rewrite
@@ -194,15 +197,18 @@ class WrittenFunction(TensorFunction):
         return self._python
 
     def at(self, types: Mapping[str, Parameter]) -> Instance:
+        """Trace the function at these types; cached."""
         shapes = tuple(map(_read_outer_shape, self._outside))
         return self._traced(tuple(types.values()), (*self.captured(), shapes))
 
     def _trace(self, types: tuple[Parameter, ...], _captured: Captured) -> Instance:
+        """Trace the function at these types."""
         own, traced = trace(self.__name__, self._rewritten, types, self._context)
         return Instance(own, traced, traced)
 
     @property
     def _context(self) -> Context:
+        """Return what tracing depends on besides types: values from outside, lists, negative indices."""
         lists = frozenset(x for x, value in self._given.items() if self._is_list(x, value))
         signed = frozenset(
             x for x, value in self._given.items() if signature.may_count_from_the_end(value)
@@ -211,6 +217,7 @@ class WrittenFunction(TensorFunction):
         return Context(self._given, self._outside, lists, signed, self._methods, self._ends_ascend)
 
     def _trace_named(self, types: tuple[Parameter, ...], _captured: Captured) -> Named | Undecided:
+        """Trace the function with a name for each size; `Undecided` if some must be equal or are constants."""
         found = trace_named(self.__name__, self._rewritten, types, self._context)
         if isinstance(found, Undecided):
             return found
@@ -218,14 +225,16 @@ class WrittenFunction(TensorFunction):
         return Named(types, Instance(tensors(types), traced, traced))
 
     def _resolve(self, arguments: Mapping[str, Any] | None) -> Instance:
+        """Return the instance for these arguments, or for the annotated types if None."""
         self._given = arguments or {}
         try:
-            return self._resolved(arguments)
+            return self._find_instance(arguments)
         finally:
             self._given = {}  # which keeps no array alive
             self._from_end, self._ends_ascend = frozenset(), True
 
-    def _resolved(self, arguments: Mapping[str, Any] | None) -> Instance:
+    def _find_instance(self, arguments: Mapping[str, Any] | None) -> Instance:
+        """Return the instance for these arguments: with the fewest equalities between sizes under which it traces."""
         types = tuple(self._parameter(x, arguments) for x in self._annotated)
         lists = [x for x, value in (arguments or {}).items() if self._is_list(x, value)]
         signed = [
@@ -271,7 +280,7 @@ class WrittenFunction(TensorFunction):
         captured: Captured,
         arguments: Mapping[str, Any] | None,
     ) -> Named | Undecided:
-        """As `_named`; what an integer is needed for of which JAX says nothing is refused with the way out."""
+        """Trace with a name for each size, as `_named`; explain a failure that an integer traced by JAX causes."""
         try:
             return self._named(types, captured)
         except TensorError as error:
@@ -286,9 +295,15 @@ class WrittenFunction(TensorFunction):
         return isinstance(value, list) and is_own and self._annotated[parameter] is None
 
     def references(self) -> Mapping[Reference, str]:
+        """Return the values from outside that the function reads, with their parameters' names."""
         return self._outside
 
     def captured(self, within: frozenset[CalledFunction | Helper] = frozenset()) -> Captured:
+        """Return a key of the values from outside on which the traced program depends.
+
+        Args:
+            within: functions whose keys are being computed; they are left out.
+        """
         if self in within:
             return ()
         values = (*self._rewritten.captured(), *self._methods)
@@ -299,12 +314,17 @@ class WrittenFunction(TensorFunction):
             and all(map(operator.is_, values, seen[0]))
         ):
             return seen[1]  # in a microsecond
-        found = tuple(_key(value, within | {self}) for value in values)
+        found = tuple(_dependency_key(value, within | {self}) for value in values)
         if all(map(_is_same_by_identity, values)):
             self._seen = values, found
         return found
 
     def _parameter(self, x: str, arguments: Mapping[str, Any] | None) -> Parameter:
+        """Return a parameter with its type: the annotated one, else that of its argument.
+
+        Raises:
+            TensorError: there is no annotation and there are no arguments, or they do not fit.
+        """
         type_ = self._annotated[x]
         if arguments is None:
             if type_ is None:
@@ -314,7 +334,7 @@ class WrittenFunction(TensorFunction):
                 )
             return Parameter(x, type_, None)
         if type_ is None and has_constants(arguments[x]):
-            return Parameter(x, Static(_key(arguments[x], frozenset())), None)
+            return Parameter(x, Static(_dependency_key(arguments[x], frozenset())), None)
         if type_ is None:
             return Parameter(x, *signature.observed(x, arguments[x]))
         return Parameter(x, signature.adapt(x, type_, arguments[x]), None)
@@ -335,30 +355,32 @@ def _read_outer_shape(reference: Reference) -> tuple[int, ...]:
     return ()
 
 
-def _restored(source: Source, given: dict[str, Any], shards: Along) -> TensorFunction:
-    made = tensor(restored(source, given))
+def _unpickle_function(source: Source, given: dict[str, Any], shards: Along) -> TensorFunction:
+    """Create a pickled tensor function from its source, and the outer values of its signature."""
+    made = tensor(compile_source(source, given))
     made._shards = shards
     return made
 
 
-def _fill(function: WrittenFunction, values: dict[str, Any]) -> None:
+def _unpickle_globals(function: WrittenFunction, values: dict[str, Any]) -> None:
+    """Set the outer values that a pickled function uses."""
     fill(function.python, values)
 
 
-def _key(value: Any, within: frozenset[CalledFunction | Helper]) -> Any:
-    """What a traced program depends on of a value from outside."""
+def _dependency_key(value: Any, within: frozenset[CalledFunction | Helper]) -> Any:
+    """Return a key of what a traced program depends on in a value from outside."""
     if isinstance(value, CalledFunction):
         return value, value.captured(within)
     if isinstance(value, MethodType):
-        return _key(value.__func__, within), _snapshot_contents(value.__self__, DEPTH)
+        return _dependency_key(value.__func__, within), _snapshot_contents(value.__self__, DEPTH)
     if isinstance(value, functools.partial):
         given = _snapshot_contents(value.args, DEPTH), _snapshot_contents(value.keywords, DEPTH)
-        return functools.partial, _key(value.func, within), given
+        return functools.partial, _dependency_key(value.func, within), given
     helper = helper_of(value)
     if helper is not None:
         inner = within | {helper}
         outside = () if helper in within else helper.captured()
-        return value, tuple(_key(one, inner) for one in outside)
+        return value, tuple(_dependency_key(one, inner) for one in outside)
     return _snapshot_contents(value, DEPTH)
 
 
@@ -372,6 +394,7 @@ def _is_same_by_identity(value: Any) -> bool:
 
 
 def _is_array(value: Any) -> bool:
+    """Whether a value from outside is array data."""
     return is_data(value) and not isinstance(value, set | frozenset)
 
 

@@ -67,7 +67,7 @@ def fit_exponent(across: Sequence[float], up: Sequence[float]) -> float | None:
     """
     if min((*across, *up), default=0) <= 0 or len({*across}) < 2:
         return None
-    return statistics.linear_regression(*map(_logarithms, (across, up))).slope
+    return statistics.linear_regression(*map(_take_logarithms, (across, up))).slope
 
 
 def fit_exponents(
@@ -97,10 +97,11 @@ def fit_growth(sizes: Sequence[int], seconds: Sequence[float]) -> Growth | None:
     if len(work) < LEAST:
         return None
     slope = fit_exponent(across, work)
-    if slope is None or statistics.correlation(*map(_logarithms, (across, work))) < STRAIGHT:
+    if slope is None or statistics.correlation(*map(_take_logarithms, (across, work))) < STRAIGHT:
         return None
     return Growth(round(slope, 2), across[0])
 
 
-def _logarithms(values: Sequence[float]) -> list[float]:
+def _take_logarithms(values: Sequence[float]) -> list[float]:
+    """Return the natural logarithms of some numbers."""
     return [math.log(value) for value in values]

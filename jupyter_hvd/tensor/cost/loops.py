@@ -44,6 +44,7 @@ def loop_interfaces(program: Program, sizes: Sizes) -> int:
 
 
 def _entry_count(gens: Binders, sizes: Sizes) -> int:
+    """Return how many entries an array over these binders has."""
     return prod(max(0, size.evaluate(sizes)) for _, size in gens)
 
 

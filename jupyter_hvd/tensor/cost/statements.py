@@ -106,6 +106,7 @@ class ProgramCosts:
 
     @cached_property
     def lines(self) -> tuple[Line, ...]:
+        """The statements, each with its text and costs."""
         variables: dict[str, Term] = {}
         made = []
         for statement in self.ssa.statements:
@@ -121,6 +122,7 @@ class ProgramCosts:
     def _statement_line(
         self, statement: Statement, term: Term, variables: Mapping[str, Term]
     ) -> Line:
+        """Return a statement with its costs; a loop with the statements of an iteration."""
         line, rhs = _statement_line(statement, term), statement.rhs
         if isinstance(rhs, Recurrence):
             called = name_histories(self.ssa, statement.name, rhs)
@@ -138,11 +140,11 @@ class ProgramCosts:
         return count_stored_values(self.ssa)
 
     def io_count(self, sizes: Sizes) -> int:
-        """`$(inputs) + $(output)` (6.53)."""
+        """Return how many reals the program receives and returns: `$(inputs) + $(output)` (6.53)."""
         return interface_size(self.function, sizes)
 
     def loop_interfaces(self, sizes: Sizes) -> int:
-        """The number of values that enter and leave all iterations of loops; 0 without loops."""
+        """Return how many values enter and leave all iterations of loops; 0 without loops."""
         return loop_interfaces(self.ssa, sizes)
 
 
@@ -192,6 +194,7 @@ def _cost_loop_body(
 
 
 def _statement_line(statement: Statement, term: Term) -> Line:
+    """Return a statement that is no loop with its costs."""
     rhs = statement.rhs
     binders, p = points_of(rhs)
     return Line(

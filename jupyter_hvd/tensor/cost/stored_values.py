@@ -46,6 +46,7 @@ def list_stored_values(whole: ProgramCosts, carried: ProgramCosts) -> tuple[Stor
 
 
 def _reversed_loops(gradient: ProgramCosts) -> list[tuple[Affine, tuple[Line, ...]]]:
+    """Return the loops of a gradient that run in reverse: their iterations, and the stored arrays that they read."""
     lines = {line.name: line for line in gradient.lines}
     found = []
     for line in gradient.lines:
