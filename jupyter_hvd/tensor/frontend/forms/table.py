@@ -215,7 +215,7 @@ def attribute_of(t: Any, array: Any, name: str) -> Any:
 
 
 def form_named(name: str) -> Form:
-    """The form of that name."""
+    """Return the form of this name; KeyError if there is none."""
     return FORMS[name]
 
 

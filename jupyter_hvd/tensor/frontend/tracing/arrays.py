@@ -92,7 +92,11 @@ class Wholes(Packing):
         return None
 
     def dims(self, value: Value) -> tuple[Affine, ...]:
-        """The sizes of an array's axes, none of a scalar; TensorError for an array of tuples."""
+        """Return the sizes of an array's axes, outermost first; none for a scalar.
+
+        Raises:
+            TensorError: it is an array of tuples.
+        """
         if isinstance(_element_type(value), Product):
             raise self.error(f"{kind(value)} is not an array of numbers", "take its parts first")
         return dimensions(value.type)
@@ -143,8 +147,9 @@ class Wholes(Packing):
     # Entries
 
     def from_start(self, place: Any, size: Affine) -> Affine:
-        """Return an index as an offset from the start: `x[-1]` and `x[-k]` count from the end, unless the argument k is 0;
-        `x[-i]` where i is not 0 here.
+        """Return an index as an offset from the start: `x[-1]` and `x[-k]` count from the end.
+
+        `x[-i]` does if i cannot be 0 here; an argument k that is 0 gives the first entry.
         """
         a = self.affine(place, "an index")
         if counts_from_the_end(a) and a.names & {i for i, _ in self.binders}:
@@ -274,8 +279,8 @@ class Wholes(Packing):
         return self.plainly(value) if self.dims(value) == dims else self.once(value)
 
     def _aligned(self, value: Value, places: Sequence[Affine]) -> Value:
-        """Return an operand's entry for a position in the broadcast result."""
-        return self.read(value, *broadcast_places(self.dims(value), places))
+        """Return an operand's entry for indices of the broadcast result."""
+        return self.read(value, *broadcast_indices(self.dims(value), places))
 
     def product(self, left: Value, right: Value) -> Value:
         """Return `[p]·a · [q]·b` as `[p∧q]·a·b`, so that a sum of it has only the terms that count."""
@@ -465,11 +470,11 @@ def _element_type(value: Value) -> Any:
 
 
 def entry_aligned(array: Any, places: Sequence[Affine]) -> Any:
-    """Return the entry of an array of integers for a position in the broadcast result."""
-    return array.entry(broadcast_places(array.dims, places))
+    """Return the entry of an array of integers for indices of the broadcast result."""
+    return array.entry(broadcast_indices(array.dims, places))
 
 
-def broadcast_places(dims: Sequence[Affine], places: Sequence[Affine]) -> list[Affine]:
-    """Return the position in an operand of these sizes for a position in the broadcast result."""
+def broadcast_indices(dims: Sequence[Affine], places: Sequence[Affine]) -> list[Affine]:
+    """Return the indices in an operand of these sizes for indices of the broadcast result."""
     here = places[len(places) - len(dims) :]
     return [Affine.of(0) if n == Affine.of(1) else a for n, a in zip(dims, here, strict=True)]

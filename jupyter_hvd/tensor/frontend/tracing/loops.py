@@ -155,7 +155,7 @@ class Loops(Integers):
         raise self.error("a tuple's part is chosen by a constant", "write `t[0]` or unpack it")
 
     def structured(self, value: Value) -> Any:
-        """A tuple's parts, in the list, dictionary or tuple that its user knows."""
+        """Return a tuple's parts, in the list, dictionary or tuple that the user knows."""
         return tuple(self.parts(value))
 
     def zipped(self, *values: Any) -> Iteration:
@@ -467,13 +467,13 @@ class Loops(Integers):
         return bool(names & {i for i, _ in self.binders}) and self.one_case(bound) is None
 
     def _predicates_of_bound(
-        self, bound: Index | None, each: Sequence[Affine], holds: Callable[[Affine], Predicate]
+        self, bound: Index | None, bounds: Sequence[Affine], holds: Callable[[Affine], Predicate]
     ) -> Sequence[Predicate]:
         """Return what a bound requires of a loop's variable: once for a non-affine integer, or for each of several affine
         expressions.
         """
         if bound is None:
-            return [holds(a) for a in each]
+            return [holds(a) for a in bounds]
         found = self.is_some(bound, holds)
         assert found is not None  # for it has ends
         return [found]
@@ -608,15 +608,17 @@ class Loops(Integers):
             lambda turns: self.added_up([loop.body(*items) for items in turns]),
         )
 
-    def _with_tests(self, loop: Loop, given: Callable[[int, Any, Callable[[], Any]], Any]) -> Loop:
-        """Return a loop over chosen items as one over all, whose body `given` puts under a condition."""
+    def _with_tests(
+        self, loop: Loop, guarded: Callable[[int, Any, Callable[[], Any]], Any]
+    ) -> Loop:
+        """Return a loop over chosen items as one over all, with the body under a condition by `guarded`."""
         if (taken := loop.taken) is None:
             return loop
         over = loop.bounds
         pairs = Iteration(over.length, lambda a: (taken(a), over.item(a)))
 
         def chosen(test: Any, *items: Any) -> Any:
-            return given(loop.k, test, lambda: loop.body(*items))
+            return guarded(loop.k, test, lambda: loop.body(*items))
 
         return replace(loop, pattern=("taken", loop.pattern), bounds=pairs, body=chosen)
 

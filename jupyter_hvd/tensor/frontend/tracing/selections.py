@@ -26,25 +26,25 @@ class Selections(Statements):
     scalar_of: Callable[[Affine], Any]
     ramp: Callable[[Affine], Value]
 
-    def selection(self, array: Any, places: tuple[Any, ...]) -> Selected | None:
+    def selection(self, array: Any, indices: tuple[Any, ...]) -> Selected | None:
         """Return `x[p]` for an array of conditions p over the first axes of x, or `x[i, j]` at pairs of positions; None for
         other indices.
         """
-        if any(isinstance(place, Selected) and place.pairs for place in places):
-            return self._at_pairs(array, places)
-        if isinstance(places[0], Selected) and numbers_of(places[0].array) == "int":
-            chosen, rest = places[0], places[1:]
+        if any(isinstance(place, Selected) and place.pairs for place in indices):
+            return self._at_pairs(array, indices)
+        if isinstance(indices[0], Selected) and numbers_of(indices[0].array) == "int":
+            chosen, rest = indices[0], indices[1:]
             at = chosen.array if chosen.integers is None else chosen.integers
             return self._chosen_with(chosen, self.subscript(self.whole(array), (at, *rest)))
-        if isinstance(array, Selected) and len(places) > 1 and places[0] == slice(None):
+        if isinstance(array, Selected) and len(indices) > 1 and indices[0] == slice(None):
             lead = [slice(None)] * len(self.dims(array.mask))
-            part = self.subscript(array.array, (*lead, *places[1:]))
+            part = self.subscript(array.array, (*lead, *indices[1:]))
             return self._chosen_with(array, part)
-        if len(places) != 1 or not self.is_array(places[0]) or numbers_of(places[0]) != "bool":
+        if len(indices) != 1 or not self.is_array(indices[0]) or numbers_of(indices[0]) != "bool":
             return None
         if not isinstance(array, Value):
             return None
-        test = self.whole(places[0])
+        test = self.whole(indices[0])
         array, mask = self.once(self.whole(array)), self.once(test, "chosen")
         own, taken = self.dims(array), self.dims(mask)
         if len(taken) > len(own):
@@ -53,7 +53,7 @@ class Selections(Statements):
             self.same(mine, theirs)
         return Selected(self, array, mask, test.term)
 
-    def window(self, array: Any, place: slice, rest: tuple[Any, ...]) -> Any:
+    def window(self, array: Any, bounds: slice, rest: tuple[Any, ...]) -> Any:
         """Return `x[max(0, i - k):min(n, i + k)]`, whose ends indices decide: the entries whose position satisfies a
         condition.
         """
@@ -62,9 +62,9 @@ class Selections(Statements):
         whole = self.whole(array)
         if rest:
             whole = self.whole(self.subscript(whole, (slice(None), *rest)))
-        chosen = self.selection(whole, (self.in_slice(place, self.dims(whole)[0]),))
+        chosen = self.selection(whole, (self.in_slice(bounds, self.dims(whole)[0]),))
         if chosen is not None:
-            ends = (place.start, place.stop)
+            ends = (bounds.start, bounds.stop)
             numbers = [None if end is None else self.integers_as_numbers(end) for end in ends]
             chosen.ends = tuple(None if x is None else self.pack(x)[0] for x in numbers)
             chosen.integers = array if is_index_array(array) and not rest else None
@@ -140,10 +140,10 @@ class Selections(Statements):
             made[-1].pairs = Pairs(axis, constants)
         return tuple(made)
 
-    def _at_pairs(self, array: Any, places: tuple[Any, ...]) -> Selected:
+    def _at_pairs(self, array: Any, indices: tuple[Any, ...]) -> Selected:
         """Return `x[i]`, `D[i, j]` or `P[i, 0]`, where i and j are the rows and columns of pairs."""
-        count = 2 if len(places) > 1 and isinstance(places[1], Selected) else 1
-        pairs, rest = places[:count], places[count:]
+        count = 2 if len(indices) > 1 and isinstance(indices[1], Selected) else 1
+        pairs, rest = indices[:count], indices[count:]
         first = pairs[0]
         same = all(isinstance(p, Selected) and p.written is first.written for p in pairs)
         if not same or any(isinstance(p, Selected) or self.is_array(p) for p in rest):
@@ -202,14 +202,17 @@ class Selections(Statements):
         made.length, made.ends = value.length, value.ends
         return made
 
-    def _have_equal_choice(self, one: Selected, other: Selected) -> bool:
-        """Whether both are chosen by one condition. Slices are as long as each other, or the sizes say that they are."""
-        if one.length is not None and other.length is not None:
-            self.as_long(one.length, other.length)
-        if one.ends is not None and one.ends == other.ends:
-            self.same(self.dims(one.mask)[0], self.dims(other.mask)[0])
+    def _have_equal_choice(self, selected: Selected, other: Selected) -> bool:
+        """Whether two selections have the same condition.
+
+        For slices, size equations that make their lengths equal are recorded.
+        """
+        if selected.length is not None and other.length is not None:
+            self.as_long(selected.length, other.length)
+        if selected.ends is not None and selected.ends == other.ends:
+            self.same(self.dims(selected.mask)[0], self.dims(other.mask)[0])
             return True
-        return one.written is other.written
+        return selected.written is other.written
 
     def _where_chosen(self, value: Selected, other: Any) -> Value:
         """Return a selection's array with another value where the condition does not hold."""
