@@ -84,7 +84,7 @@ class Linearization:
         return {s.name: s.rhs for s in self.program.statements}
 
     def factor_variables(self) -> Iterator[str]:
-        """The variables by which tangents are multiplied."""
+        """Yield the variables by which tangents are multiplied."""
         known = frozenset(self.tangents)
         for x in self.tangents:
             for addend in tangent_addends(self.statements[x], known) or ():
@@ -95,7 +95,7 @@ class Linearization:
 @deep_recursion()
 def linearize_by(of: Differentiable, name: str) -> Linearization:
     """Compute the forward derivative by one parameter. Raises TensorError where the parameter or the result is a tuple."""
-    type_ = _one_array(of, name)
+    type_ = _require_array(of, name)
     dx = fresh(f"d{name}", {p.name for p in of.parameters})
     program = _derive_forward(of, name, dx, type_)
     known: list[str] = []
@@ -160,17 +160,23 @@ def _support_of_rhs(rhs: Rhs, read: Callable[[Factor], Predicate]) -> Predicate:
     return TRUE
 
 
-def _derive_forward(of: Differentiable, name: str, dx: str, type_: Type) -> Program:
+def _derive_forward(function: Differentiable, name: str, dx: str, type_: Type) -> Program:
+    """Return the SSA of the forward derivative by one parameter, whose differential is the parameter `dx`."""
     with carry_origins({}):
-        moved = derivative(to_term(of.differentiable), {name: Var(dx, type_)}, fused=False)
+        moved = derivative(to_term(function.differentiable), {name: Var(dx, type_)}, fused=False)
         return simplify(to_ssa(normalize(moved)))
 
 
-def _one_array(of: Differentiable, name: str) -> Type:
-    ((_, type_),) = real_parameters(of, (name,))
+def _require_array(function: Differentiable, name: str) -> Type:
+    """Return the type of a parameter.
+
+    Raises:
+        TensorError: the parameter or the result is a tuple.
+    """
+    ((_, type_),) = real_parameters(function, (name,))
     if isinstance(type_, Product) or (type_ != real_array(type_)):
         raise TensorError(f"`{name}` is a tuple", "differentiate by one array at a time")
-    if isinstance(of.type, Product) or of.type != real_array(of.type):
+    if isinstance(function.type, Product) or function.type != real_array(function.type):
         raise TensorError(
             "the function returns a tuple", "return one array, or differentiate one part"
         )
@@ -209,7 +215,7 @@ def dense_jacobian(of: Differentiable, name: str, *, symmetric: bool = False) ->
 
     For a `symmetric` Jacobian the order does not matter. Simplification removes the one-hot arrays.
     """
-    type_ = _one_array(of, name)
+    type_ = _require_array(of, name)
     taken = {p.name for p in of.parameters}
     hot, columns = fresh("hot", taken), fresh("columns", taken)
     outer, inner = number_binders("h", dimensions(type_)), number_binders("r", dimensions(of.type))

@@ -159,12 +159,13 @@ def real_parameters(of: Differentiable, wrt: tuple[str, ...]) -> tuple[tuple[str
     return tuple(made)
 
 
-def _gradient_layout(of: Differentiable, wrt: tuple[str, ...]) -> Layout:
-    layouts = {p.name: p.layout for p in of.parameters}
+def _gradient_layout(function: Differentiable, wrt: tuple[str, ...]) -> Layout:
+    """Return the layout of a gradient: that of the parameter, or a tuple of several."""
+    layouts = {p.name: p.layout for p in function.parameters}
     return layouts[wrt[0]] if len(wrt) == 1 else tuple(layouts[x] for x in wrt)
 
 
 def one_hot(outer: Binders) -> Term:
-    """`⊞k. [k=h]·1` over the dimensions of h."""
+    """Return `⊞k. [k=h]·1` over the dimensions of h."""
     inner = number_binders("k", in_ranges(outer))
     return gens(inner, guard(indices_equal(inner, index_names(outer)), Const(1)))

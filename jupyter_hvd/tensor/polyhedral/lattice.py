@@ -47,7 +47,7 @@ class Frame:
         return dict(self.forward)
 
     def lattice_condition(self) -> Predicate:
-        """The condition on the variables that coordinates for them exist, without the condition of the box."""
+        """Return the condition under which variables have integer coordinates, without that of the box."""
         back = {u: a for (u, _), a in zip(self.coordinates, self.inverse, strict=True)}
         return conj(*(compare("=", v, a.substitute(back)) for v, a in self.forward))
 
@@ -67,16 +67,17 @@ def superset(binders: Binders, p: Predicate) -> Any:
 
 
 def make_frame(
-    variables: Sequence[str], set_: Any, fixed: int = 0, stem: str = "u"
+    variables: Sequence[str], set_: Any, fixed_count: int = 0, stem: str = "u"
 ) -> Frame | None:
-    """The frame of an isl set over `variables`; None where the set is empty.
+    """Return the frame of an isl set over `variables`; None if the set is empty.
 
-    The first `fixed` variables, whose ranges must begin at 0, stay coordinates under their own
-    names.
+    Args:
+        fixed_count: so many first variables, whose ranges must begin at 0, stay coordinates under their own names.
+        stem: names the other coordinates.
     """
     if set_.is_empty():
         return None
-    kept = tuple(variables[:fixed])
+    kept = tuple(variables[:fixed_count])
     equalities = _affine_hull(variables, set_)
     forward, inverse = _solve_lattice(variables, equalities, kept, set_)
     names = list(inverse)
@@ -122,7 +123,7 @@ def _affine_hull(variables: Sequence[str], set_: Any) -> list[Affine]:
 
 
 def _constraint_expression(constraint: Any, variables: Sequence[str]) -> Affine:
-    """An isl constraint `a = 0` or `a ≥ 0` as the affine expression `a` over some variables."""
+    """Return an isl constraint `a = 0` or `a ≥ 0` as the affine expression `a` over some variables."""
     total = Affine.of(constraint.get_constant_val().to_python())
     for k, v in enumerate(variables):
         total = (
@@ -206,6 +207,7 @@ def affine_map(names: Sequence[str], values: Iterable[Affine]) -> str:
 
 
 def _coordinate_range(set_: Any, k: int) -> tuple[int, int]:
+    """Return the least and the largest value of coordinate k in an isl set."""
     return int(set_.dim_min_val(k).to_python()), int(set_.dim_max_val(k).to_python())
 
 
@@ -231,6 +233,7 @@ def _skew_coordinates(
 def _coordinate_combinations(
     inside: Any, names: Sequence[str], kept: tuple[str, ...]
 ) -> Iterator[tuple[str, Affine]]:
+    """Yield coordinates that can be replaced by a sum of several, with the rest of the sum."""
     for a in _constraint_expressions(inside, names):
         for t, k in a.terms if len(a.terms) > 1 else ():
             if abs(k) == 1 and t not in kept:
@@ -308,30 +311,30 @@ def disjoint_cases(binders: Binders, p: Predicate) -> tuple[Predicate, ...]:
     return tuple(conj(part, rest, relational) for part in split if part is not None)
 
 
-def is_implied(p: Predicate, known: Predicate) -> bool:
-    """Whether `known` implies `p`, decided by syntax only."""
-    if p in (known, TRUE):
+def is_implied(p: Predicate, context: Predicate) -> bool:
+    """Whether `context` implies `p`, decided by syntax only."""
+    if p in (context, TRUE):
         return True
     if isinstance(p, And):
-        return all(is_implied(part, known) for part in p.parts)
-    if isinstance(known, Or) and known.parts:
-        return all(is_implied(p, part) for part in known.parts)
-    if isinstance(known, And) and any(is_implied(p, part) for part in known.parts):
+        return all(is_implied(part, context) for part in p.parts)
+    if isinstance(context, Or) and context.parts:
+        return all(is_implied(p, part) for part in context.parts)
+    if isinstance(context, And) and any(is_implied(p, part) for part in context.parts):
         return True
-    return isinstance(p, Or) and any(is_implied(part, known) for part in p.parts)
+    return isinstance(p, Or) and any(is_implied(part, context) for part in p.parts)
 
 
-def remaining_condition(p: Predicate, binders: Binders, known: Predicate) -> Predicate:
-    """Return the part of `p` that must still be tested inside the binders' box where `known` holds."""
+def remaining_condition(p: Predicate, binders: Binders, assumed: Predicate) -> Predicate:
+    """Return the part of `p` that must still be tested inside the binders' box where `assumed` holds."""
     variables = [*index_names(binders)]
     plain = conj(*(q for q in conjuncts(p) if not q.relations and q.names <= set(variables)))
     others = [q for q in conjuncts(p) if q.relations or not q.names <= set(variables)]
     others = [_shorter_form(q, binders) for q in others]
-    known = sets.simplify(known, binders) if known.names <= set(variables) else known
-    others = [q for q in others if not is_implied(q, known)]
+    assumed = sets.simplify(assumed, binders) if assumed.names <= set(variables) else assumed
+    others = [q for q in others if not is_implied(q, assumed)]
     if plain != TRUE:
         context = conj(
-            *(q for q in conjuncts(known) if not q.relations and q.names <= set(variables))
+            *(q for q in conjuncts(assumed) if not q.relations and q.names <= set(variables))
         )
         around = sets.integer_set(binders, context)
         inside = sets.integer_set(binders, plain)
@@ -344,4 +347,5 @@ def remaining_condition(p: Predicate, binders: Binders, known: Predicate) -> Pre
 
 
 def _shorter_form(p: Predicate, binders: Binders) -> Predicate:
+    """Return an affine predicate over these binders simplified; others unchanged."""
     return sets.simplify(p, binders) if p.names <= {*index_names(binders)} else p

@@ -41,7 +41,7 @@ class Points(ABC):
         """Broadcast arrays to a common rank: length 1 on axes that an array does not have."""
 
     def holds_at(self, p: Predicate) -> Aligned:
-        """Where `p` holds."""
+        """Return, for each point, whether `p` holds, with the axes of the result."""
         match p:
             case Compare(op):
                 difference, axes = self.affine_values(p.difference)
