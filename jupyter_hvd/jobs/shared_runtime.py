@@ -90,5 +90,5 @@ def is_own(path: Path) -> bool:
 
 
 def quote_text(text: str) -> str:
-    """Return a text as a Python literal, on its own lines if that is possible."""
-    return repr(text) if "'''" in text or text.endswith("\\") else f"r'''{text}'''"
+    """Return a Python literal of a text, raw and triple-quoted if possible, so that its lines stay readable."""
+    return repr(text) if "'''" in text or text.endswith(("\\", "'")) else f"r'''{text}'''"
