@@ -49,6 +49,6 @@ def run_device_profile(arguments: argparse.Namespace) -> int:
 
 
 def describe_figure(figure: Figure) -> str:
-    """Print one measured figure in a line."""
+    """Return a line about one measured figure."""
     known = f"{figure.value:.3g}" if figure.value is not None else f"as before: {figure.why}"
     return f"{figure.done:3} of {figure.count}  {figure.name} {known}"

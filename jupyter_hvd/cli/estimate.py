@@ -179,7 +179,7 @@ def estimate_rows(
     options: Options,
     document: Document,
 ) -> Iterator[Row]:
-    """Estimate the rows of the table."""
+    """Yield the rows of the table: an estimate for each number of ranks and batch mode, or a measurement."""
     link = LINKS[arguments.network]
     link = replace(
         link,
@@ -232,7 +232,7 @@ def table_of(rows: list[Row]) -> Table:
 def explain_figures(
     arguments: argparse.Namespace, alone: SingleProcessStep, rows: list[Row]
 ) -> Iterator[str]:
-    """Explain the figures of the table."""
+    """Yield lines that explain the figures of the table."""
     own = arguments.network if arguments.bandwidth is None else "this network"
     yield f"“step”: estimated, for {own} between ranks that have cores or a GPU each. “faster”: examples in the same time."
     busy = alone.cpu_seconds / alone.seconds

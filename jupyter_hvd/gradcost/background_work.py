@@ -210,7 +210,7 @@ def certificate_text(subject: Subject, sizes: Sizes) -> str:
 
 
 def require_room(subject: Subject, sizes: Sizes) -> None:
-    """Raise TensorError where the data of a relation are missing, or the arrays are too large for something to be run."""
+    """Raise TensorError if data of a relation are missing, or arrays are too large for the program to run."""
     if subject.missing_data:
         raise TensorError(subject.missing_data)
     held = count_entries(subject, sizes)

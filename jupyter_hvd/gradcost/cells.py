@@ -21,13 +21,15 @@ class Cells:
         self.cell: str | None = None
 
     def note_cell(self, info: Any) -> None:
-        """Remember a cell that is about to run, or has run."""
+        """Record the current cell, and the file name that the kernel gives to its code."""
         self.raw, self.cell = info.raw_cell, getattr(info, "cell_id", None)
         self.ids[self.shell.compile.get_code_name(self.raw, self.raw, 0)] = self.cell
 
     def enter_cell(self, body: str) -> tuple[str, str]:
-        """Cache the body of the current cell's magic as source; return it, with the cell's line numbers, and its file
-        name.
+        """Cache the body of the current cell's magic as source.
+
+        Returns:
+            The source, with the cell's line numbers, and its file name.
         """
         lines = self.raw.splitlines()
         above = next((k for k, line in enumerate(lines) if line.startswith("%%")), 0) + 1

@@ -216,7 +216,7 @@ class Panel:
         self.estimate_plain()
 
     def _send_report(self, seq: Any = None) -> None:
-        """Tell all front ends, the one that has asked that this is the answer, and one that the figures are its to keep."""
+        """Send the report to all front ends; say which one asked for it, and which one should save it."""
         made, keeper = self.make_form(), self._find_keeper()
         self.owed = self.owed or time.monotonic()
         for send in tuple(self.views):
@@ -355,8 +355,8 @@ class Panel:
 
         return self._measure_in_thread(sweep_all)
 
-    def _measure_in_thread(self, work_: Callable[[work.Progress, work.Step], Keep]) -> Task:
-        """Measure in a thread, one thing at a time, and keep what was found unless it was cancelled."""
+    def _measure_in_thread(self, measure: Callable[[work.Progress, work.Step], Keep]) -> Task:
+        """Measure in a thread, unless a measurement is running, and show the results and the progress."""
         if self.is_running("measure"):
             return self.tasks["measure"]
         self._fail("")
@@ -368,7 +368,7 @@ class Panel:
             self._broadcast_message({"progress": None})
             self._send_if(kept)
 
-        return self._start_task("measure", partial(work_, send_progress), self._fail, end)
+        return self._start_task("measure", partial(measure, send_progress), self._fail, end)
 
     def _fail(self, why: str) -> None:
         """Store why a task failed, for the next report."""
@@ -437,7 +437,7 @@ class Task(threading.Thread):
         self.is_cancelled = False
 
     def step(self) -> None:
-        """Raise ProfileCancelledError once it was cancelled."""
+        """Raise ProfileCancelledError if the task was cancelled; called by the work in the thread."""
         if self.is_cancelled:
             raise ProfileCancelledError
 

@@ -17,8 +17,8 @@ from .subject import Subject, make_subject
 KEPT = 64  # panels that a kernel answers for; older ones show their last state
 
 
-def _to_its_end(task: Task) -> None:
-    """Wait for slow work; an interrupt ends it, too."""
+def _wait_for(task: Task) -> None:
+    """Wait until a task has ended; an interrupt cancels it."""
     try:
         task.join()
     except KeyboardInterrupt:
@@ -51,7 +51,7 @@ class Panels:
         panel.compare_with(compare)
         for wanted, begin in ((estimate, panel.estimate_plain), (measure, panel.measure_times)):
             if wanted:
-                _to_its_end(begin())
+                _wait_for(begin())
         display(panel.make_bundle(), raw=True)
         return panel
 

@@ -261,7 +261,7 @@ class Report:
     error: str = ""
 
     def is_at(self, sizes: Sizes) -> bool:
-        """Whether sizes are those on display."""
+        """Whether the report's sizes are among these."""
         return self.sizes.items() <= sizes.items()
 
     @property

@@ -323,7 +323,7 @@ def _product_factors(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _counts_from_zero(iterable: ast.expr) -> bool:
-    """Whether a loop counts from 0: its variable is an index of what it makes."""
+    """Whether an iterable is `range(n)`, so that its loop variable can be an index."""
     match iterable:
         case ast.Call(ast.Name("range"), [_], []):
             return True

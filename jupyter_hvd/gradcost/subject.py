@@ -243,7 +243,7 @@ class Subject:
                 yield n, here
 
     def require_in_range(self, sizes: Sizes) -> None:
-        """Raise TensorError, with a counter-example, where a read is out of range."""
+        """Raise TensorError, with a counter-example, if a read is out of range at these sizes."""
         if not self.fits_data(sizes):
             undecided(self.instance.checked, sizes)
 

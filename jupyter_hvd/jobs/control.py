@@ -93,7 +93,7 @@ def list_jobs(logs_folder: Path) -> list[Job]:
 
 
 def is_own(folder: Path) -> bool:
-    """Whether a folder is this user's and nobody else can write to it, and is no link."""
+    """Whether a folder is this user's, only this user can write to it, and it is no link."""
     try:
         found = folder.lstat()
     except OSError:
@@ -263,7 +263,7 @@ def stop_job(job: Job, report: Callable[[str], None] = lambda _: None) -> bool:
 
 
 def _ends(job: Job) -> bool:
-    """Whether the process of a job ends within `PATIENCE` seconds."""
+    """Wait at most `PATIENCE` seconds for the process of a job to end; return whether it did."""
     until = time.monotonic() + PATIENCE
     while job.process is not None and time.monotonic() < until:
         time.sleep(PAUSE)

@@ -152,7 +152,7 @@ def mpi_job(name: str, arguments: Sequence[str], cluster: Cluster) -> dict[str, 
 def replica_spec(
     count: int, name: str, image: str, command: Sequence[str], words: Sequence[str]
 ) -> dict[str, Any]:
-    """The specification of the launcher or of the workers of an MPIJob: one pod, `count` times."""
+    """Return the specification of the launcher or of the workers of an MPIJob: one pod, `count` times."""
     container = {
         "name": name,
         "image": image,

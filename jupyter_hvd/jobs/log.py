@@ -155,7 +155,7 @@ def require_private_folder(folder: Path) -> None:
 
 
 def process_key(pid: int) -> str:
-    """A key that distinguishes a process from all others with its number, even if the clock changes.
+    """Return a key that no other process has, even one with the same number later, or after the clock changes.
 
     Raises:
         OSError, psutil.Error: there is no such process.

@@ -32,7 +32,7 @@ class Allocation:
     cores: tuple[Host, ...] = ()
 
     def hosts_for(self, size: int) -> tuple[Host, ...]:
-        """Return hosts with room for a number of ranks: one for each task, or if these are fewer, for each core.
+        """Return hosts of the allocation with `size` slots: one per task or, if these are too few, per core.
 
         Raises:
             LaunchError: the allocation is smaller.

@@ -170,13 +170,13 @@ _speaking = threading.Lock()
 
 
 def write_report(report: Mapping[str, Any]) -> None:
-    """Write a report in a line of its own, whichever thread it comes from."""
+    """Write a report as one line of standard output, from any thread."""
     with _speaking, suppress(OSError):
         print(json.dumps(report), flush=True)
 
 
 def write_output(rank: int | None, stream: str, line: str) -> None:
-    """Report a line that a rank has written, or, of no rank, what the launcher has to say."""
+    """Report a line that a rank has written; with rank None, the launcher's own."""
     write_report({"rank": rank, "stream": stream, "text": line})
 
 
@@ -191,7 +191,7 @@ def status_files(folder: Path) -> list[Path]:
 
 
 def exit_now(code: int) -> NoReturn:
-    """End this process, whatever its threads do: Python's own end aborts where one of them is writing."""
+    """End this process at once; Python's own exit aborts if a thread is writing."""
     os._exit(code)
 
 

@@ -141,7 +141,7 @@ class HeartbeatServer:
         self._thread.start()
 
     def send(self, name: str, message: Message) -> None:
-        """Send a message to a process of the job; one that has gone gets none."""
+        """Send a message to a process of the job; ignored if it is not connected."""
         member = self.members.get(name)
         if member is not None:
             with suppress(OSError):
@@ -215,7 +215,7 @@ class HeartbeatServer:
         self._changed()
 
     def _take_line(self, member: Member, line: bytes) -> bool:
-        """Handle a line; return whether it is one of this job's, else the connection is dropped."""
+        """Handle a line of a member; return False if it is no message of this job."""
         message = decode_message(line) if member.name or len(line) <= FIRST_LINE else None
         if message is None:
             return False
@@ -233,7 +233,7 @@ class HeartbeatServer:
         return True
 
     def _drop_member(self, member: Member) -> None:
-        """Forget a process whose connection has ended, and note that it has gone."""
+        """Forget a process whose connection has ended, and report that it has gone."""
         self._selector.unregister(member.connection)
         member.connection.close()
         if member in self._strangers:
@@ -266,14 +266,14 @@ class HeartbeatClient:
         threading.Thread(target=self._listen_loop, name="hvd-lifeline", daemon=True).start()
 
     def send_message(self, message: Message) -> None:
-        """Send a message to the kernel, if it is still there."""
+        """Send a message to the owner; ignored if the connection has ended."""
         with suppress(OSError):
             self._connection.sendall(encode_message(message))
 
     def report_position(self) -> dict[str, Any]:
-        """Return where this process is, as `current_location` says.
+        """Return where this process is, as `current_location`, with its seconds of computing and queueing.
 
-        And for how many seconds it has computed, "cpu", and had no processor to compute or to hear of other ranks, "queued".
+        "cpu" are CPU seconds; "queued" are seconds in which a thread was ready and had no processor.
         """
         return {
             "cpu": time.process_time() - cpu_seconds(self.busy_threads),

@@ -50,14 +50,16 @@ def check_hosts(
     ports: Sequence[tuple[str, int]],
     strict: bool = True,
 ) -> None:
-    """Make sure that each host can be reached and is as this one.
+    """Ask all hosts at once, and check that each can be reached and matches this one.
 
     Args:
-        paths: what every host must see. ports: what every host must be able to connect to.
-        strict: whether those that differ are refused; without it, those that cannot be reached are.
+        reach: the command that runs a command line on a host.
+        paths: what every host must see.
+        ports: what every host must be able to connect to.
+        strict: whether hosts that differ are refused; without it, only hosts that cannot be reached are.
 
     Raises:
-        LaunchError: one is not, and all that is the matter with any of them.
+        LaunchError: a host fails, with everything that is wrong with any of them.
     """
     if not hosts:
         return
@@ -133,7 +135,11 @@ def explain_silence(host: str, code: int, errors: str) -> str:
 
 
 def find_differences(here: Mapping[str, Any], answer: Answer) -> list[str]:
-    """Return the differences between a host and this one, each with a remedy."""
+    """Return the differences between another host and this one, each with a remedy.
+
+    Args:
+        here: the description of this host.
+    """
     there = answer.said
     told = []
     if there["python"] != here["python"]:

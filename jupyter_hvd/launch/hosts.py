@@ -56,11 +56,7 @@ def parse_hosts(text: str) -> tuple[Host, ...]:
 
 
 def require_ranks(size: int) -> None:
-    """Make sure that a job has ranks at all.
-
-    Raises:
-        LaunchError: it has none.
-    """
+    """Raise LaunchError if a job has no ranks."""
     if size < 1:
         raise LaunchError(f"a job needs at least one rank, not {size}")
 

@@ -165,12 +165,13 @@ def run_single(
     launcher: Sequence[str] = (),
     size: int = 1,
 ) -> tuple[JobResult, list[str]]:
-    """Run a program in one process, without Horovod and its launcher; how it ended, and the lines it printed.
+    """Run a program in one process, without Horovod; return how it ended, and the lines it printed.
 
-    A job may have several such runs at once: what one leaves running ends with the job, see `end_processes`.
+    A job may have several such runs at once. Processes that one leaves running end with the job.
 
     Args:
-        launcher: a command that starts the program, more than once where it likes: its words. size: how many processes at most.
+        launcher: the words of a command that starts the program instead, perhaps several times.
+        size: the largest number of processes.
     """
     with (
         _status_folder(folder) as status,
@@ -221,7 +222,7 @@ def _status_folder(folder: PrivateFolder) -> Iterator[Path]:
 
 
 def _open_heartbeats(address: str, size: int) -> closing[HeartbeatServer]:
-    """Listen for the ranks and their launcher: they end with this process, on whatever host."""
+    """Listen for the ranks and their launcher, which end when this process does."""
     names = ["launcher", *(f"rank {rank}" for rank in range(size))]
     return closing(HeartbeatServer(address, 0, lambda: None, names))
 
@@ -230,7 +231,7 @@ def _open_heartbeats(address: str, size: int) -> closing[HeartbeatServer]:
 def _expire_after(
     process: subprocess.Popen[str], timeout: float | None
 ) -> Iterator[threading.Event]:
-    """Terminate a process after some seconds; the event tells whether that has happened."""
+    """Terminate a process after `timeout` seconds, unless the block ends before; yield an event that says so."""
     expired = threading.Event()
 
     def end_expired() -> None:

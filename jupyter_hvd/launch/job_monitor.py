@@ -26,10 +26,11 @@ Told = Callable[[Stall, Mapping[int, str]], None]
 
 @contextmanager
 def watch_ranks(lifelines: HeartbeatServer, size: int, status: Path, tell: Told) -> Iterator[None]:
-    """Watch the ranks for a block.
+    """Watch the ranks in a thread for a block, and report stalls.
 
     Args:
-        status: the folder where ranks write how their programs ended.
+        status: the folder of the ranks' status files.
+        tell: called with each stall and the ranks' hosts.
     """
     over, monitor = threading.Event(), JobMonitor(size, status, tell, time.monotonic())
 
@@ -57,7 +58,7 @@ class JobMonitor:
         self._told_at = now
 
     def check_ranks(self, lifelines: HeartbeatServer, now: float) -> None:
-        """Take in what the ranks have answered, ask them again, and tell of a stall."""
+        """Record where the ranks are, ask them again, and report a stall."""
         present = {r: m for r in range(self._size) if (m := lifelines.members.get(f"rank {r}"))}
         # Python destroys what the program leaves when no thread answers any more; that may take long.
         members = {r: m for r, m in present.items() if not status_file(self._status, r).exists()}
@@ -86,10 +87,10 @@ class JobMonitor:
 
 
 def is_due(before: Stall, stall: Stall, seconds: float) -> bool:
-    """Whether a stall is reported when another was, some seconds before.
+    """Whether a stall is reported, some seconds after another one.
 
-    The same one is not. A different one waits for the pause to end, unless the ranks that waited still do and another
-    has joined them: the report before says of that rank that it may still come.
+    The same one is not. A different one is after `PAUSE` seconds; at once, if the waiting ranks still wait and another
+    has joined them, because the first report says that this rank may still arrive.
     """
     if before.places == stall.places and set(before.waiting) == set(stall.waiting):
         return False
@@ -98,9 +99,9 @@ def is_due(before: Stall, stall: Stall, seconds: float) -> bool:
 
 
 def is_hang(stall: Stall) -> bool:
-    """Whether somebody waits for another rank, or all have waited for long for whatever it is.
+    """Whether a rank waits for another one, or all have waited for long.
 
-    Ranks that join Horovod wait for those that still import TensorFlow: that is no hang.
+    Ranks that join Horovod wait for those that still import TensorFlow; that is no hang.
     """
     together = [
         r for r in ranks_in_collectives(stall) if "/basics.py" not in stall.places[r].inside

@@ -150,7 +150,10 @@ class Placement:
         self._stopped = False
 
     def run(self) -> int:
-        """Start the ranks and wait; 0 if all end well, else 1. One that fails ends the others, unless they outlive it."""
+        """Start the ranks, wait for their end, and return the exit code: 0 if all end well, else 1.
+
+        A failed rank ends the others, unless the orders say that they outlive it.
+        """
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._stop_ranks)
         if self._orders.launcher.by_mpi:
@@ -226,7 +229,7 @@ class Placement:
         self._threads.append(thread)
 
     def _end_all(self) -> None:
-        """Let the processes end; where a rank has failed, they are to end the others."""
+        """Wait for the processes to end, at most `GRACE` seconds, then kill them; if a rank failed, terminate them first."""
         deadline = time.monotonic() + GRACE
         for process in self._processes:
             if self._has_failed():
@@ -268,7 +271,7 @@ class Placement:
                 self._stopped = True
 
     def _forward_launcher_output(self, stream: IO[bytes], rank: int | None) -> None:
-        """Pass on what a command says that starts agents; how mpirun ends the ranks when one has failed is not news."""
+        """Report the output of a command that starts agents, without mpirun's notes on a failed rank."""
         with suppress(OSError, ValueError):
             for line in stream:
                 if rank is not None or not self._has_failed():
@@ -334,7 +337,7 @@ class Placement:
         }
 
     def _note_end(self, rank: int, code: int) -> None:
-        """Note how a rank has ended, as is first heard of it."""
+        """Record how a rank ended, at the first report of it."""
         with self._news:
             if rank not in self._codes:
                 if code:

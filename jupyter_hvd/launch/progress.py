@@ -112,7 +112,7 @@ class Progress:
         return self.seen[rank][2] - self._idle_since[rank]
 
     def is_silent(self, rank: int, now: float, seconds: float = STALL_SECONDS) -> bool:
-        """Whether a rank has not even said where it is for long."""
+        """Whether the last report of a rank is more than `seconds` old."""
         return now - self._heard[rank] > seconds
 
     def find_stall(

@@ -52,10 +52,10 @@ class Place:
 
 
 def place_ranks(size: int, where: Where = HERE) -> Place:
-    """Decide where a number of ranks goes, which asks the scheduler, and the names of hosts.
+    """Choose hosts and launcher for `size` ranks; may ask the scheduler and resolve host names.
 
     Raises:
-        LaunchError: there is no such place, or no room in it; what the user asks for does not fit together.
+        LaunchError: there is no room, or the options do not fit together.
     """
     if where.launcher not in (None, *LAUNCHERS):
         raise LaunchError(f"--launcher {where.launcher}: choose one of {', '.join(LAUNCHERS)}")

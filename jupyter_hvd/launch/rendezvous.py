@@ -71,7 +71,7 @@ class Rendezvous(RendezvousHTTPServer):  # type: ignore[misc]
         return int(self.server_address[1])
 
     def verify_request(self, request: Any, client_address: Peer) -> bool:
-        """Whether a connection is answered; called by the server before it reads anything."""
+        """Whether a connection may be answered: it comes from this user or from a host of the job."""
         own = is_own(client_address, request.getsockname())
         return client_address[0] in self.hosts if own is None else own
 

@@ -207,7 +207,8 @@ def is_worth_ending(state: Path, began: float) -> bool:
     """Whether a program that was asked to end for more ranks has not done so in time, and would lose little.
 
     Args:
-        began: when this start of it did, in seconds.
+        state: the folder of its stored state.
+        began: when this run started, in seconds since the epoch.
     """
     now = time.time()
     lost = now - max(began, last_checkpoint_time(state) / 1e9)

@@ -31,7 +31,7 @@ ADDRESS = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
 
 
 def start_ranks(arguments: Sequence[str]) -> int:
-    """Start a rank for each task of the job, and wait; the exit code is srun's.
+    """Start a rank for each task of the job with `srun`, wait, and return srun's exit code.
 
     Raises:
         LaunchError: this is no job of Slurm, or its nodes do not know one another.

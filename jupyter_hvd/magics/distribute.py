@@ -206,7 +206,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
 
     @line_magic  # type: ignore[untyped-decorator]
     def hvd(self, line: str) -> None:
-        """Look after the ranks: `%hvd status`, `where`, `vars`, `network`, `start -n N`, `pull`, `push`, `restart`, `stop`."""
+        """Manage the ranks: `%hvd status`, `where`, `vars`, `network`, `start -n N`, `pull`, `push`, `restart`, `stop`."""
         from ..notebook import pushes
         from ..notebook.inspection import status_rows
 
@@ -247,7 +247,7 @@ def show_network(network: Network) -> None:
 
 
 def measured(shell: Any) -> str:
-    """Measure the network between the notebook's ranks for the panel, as JSON; `message` says why it is unknown."""
+    """Measure the network between the ranks for the panel; return JSON, with why it is unknown in `message`."""
     from ..notebook.errors import DistributeError
 
     magics = shell.magics_manager.registry.get("HvdMagics")
@@ -292,7 +292,7 @@ def complete_line(line: str, names: Iterable[str]) -> list[str]:
 
 
 def make_completer(shell: Any) -> Any:
-    """Make a matcher for the Tab key that alone completes our lines: Python's words are wrong in them."""
+    """Create a matcher for the Tab key that completes only our magics' lines, without Python's words."""
 
     @context_matcher()  # type: ignore[untyped-decorator]
     def jupyter_hvd(context: CompletionContext) -> SimpleMatcherResult:
@@ -309,7 +309,7 @@ def make_completer(shell: Any) -> Any:
 
 
 def load_magics(shell: Any) -> None:
-    """Register the magics, their completions, and what remembers failed cells."""
+    """Register the magics, their completions, and the callbacks that record cells."""
     magics = HvdMagics(shell)
     shell.register_magics(magics)
     shell.events.register("pre_run_cell", magics.note_start)

@@ -12,16 +12,16 @@ REQUEST, REPLY = "hvd_look_request", "hvd_look_reply"
 Look = Callable[[int | None, bool], dict[str, Any]]
 
 
-def answer_looks(kernel: Any, look: Look) -> None:
-    """Let a kernel answer what its ranks do and have.
+def answer_looks(kernel: Any, read_state: Look) -> None:
+    """Register the handler of panels' requests about ranks on a kernel's control channel.
 
     Args:
-        look: may raise DistributeError, and take some seconds.
+        read_state: gets a rank and whether variables are wanted; may raise DistributeError, and take some seconds.
     """
     answering: set[asyncio.Task[None]] = set()
 
     async def answer_control(stream: Any, identities: Any, request: Any) -> None:
-        content = await asyncio.to_thread(_answer_request, look, request["content"])
+        content = await asyncio.to_thread(_answer_request, read_state, request["content"])
         kernel.session.send(stream, REPLY, content, request, ident=identities)
 
     def begin_answer(stream: Any, identities: Any, request: Any) -> None:

@@ -34,12 +34,13 @@ def apply_delta(
     names: Sequence[str],
     used: Collection[str],
 ) -> Applied:
-    """Change a namespace as a cell has changed that of the ranks.
+    """Change a namespace as a cell has changed that of rank 0.
 
     Paths led to the namespace's objects before the cell, so all are followed before any object is changed.
 
     Args:
-        names: those of the user. used: those that the cell uses.
+        names: the user's names.
+        used: the names that the cell uses.
     """
     weights = [each for each in delta if each.is_of_weights]
     found = [_find_counterparts(each, namespace, names, used) for each in weights]
@@ -137,7 +138,7 @@ def _describe_untransferred(
 
 
 def _set_weights(value: Any, changed: Assignment, namespace: Mapping[str, Any]) -> str:
-    """Set weights in what there is; why that cannot be, or ''."""
+    """Set weights in an object; return why that failed, or ""."""
     assert changed.value is not None
     try:
         training_state.set_state(value, changed.value, namespace)

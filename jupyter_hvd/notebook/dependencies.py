@@ -139,19 +139,17 @@ class _Analysis:
         self.providers = cache(self._providing_cells)
 
     def find_binder(self, name: str, before: int) -> int | None:
-        """Return the last cell before one that binds a name; None if there is none."""
+        """Return the last cell before the cell `before` that binds a name; None if there is none."""
         bound = self.bound.get(name, [])
         place = bisect_left(bound, before)
         return bound[place - 1] if place else None
 
     def is_changed(self, name: str, index: int) -> bool:
-        """Whether a cell changes what a name stands for, by more than weights that travel; by any name for the same."""
+        """Whether a cell changes the object of a name, under any of its names; weights that travel do not count."""
         return index in self.changed.get(name, ())
 
     def _changed_names(self, index: int) -> Set[str]:
-        """Return the names whose objects a cell changes, itself or by a function that it passes them to, or that refers to
-        them.
-        """
+        """Return the names whose objects a cell changes, directly or by functions that it calls."""
         own = self.names[index]
         changed = {*own.changes}
         for called, place, handed in own.hands:
@@ -165,16 +163,19 @@ class _Analysis:
         return changed - (own.binds - own.uses)
 
     def touching_cells(self, name: str, since: int) -> Iterator[int]:
-        """Yield the cells from one on, the last left out, that bind a name or change what it stands for."""
+        """Yield the cells from `since` on, without the last, that bind a name or change its object."""
         both = merge(self.bound.get(name, []), self.changed.get(name, []))
         return (index for index in both if since <= index < self.last)
 
     def _providing_cells(self, name: str, binder: int, before: int) -> tuple[int, ...]:
-        """Return the cell that has bound a name, and those that have changed its value since."""
+        """Return the cell that bound a name, and those that have changed its object before the cell `before`."""
         return (binder, *(i for i in self.changed.get(name, ()) if binder < i < before))
 
     def _needed_names(self, index: int) -> Mapping[str, int | None]:
-        """Return the names needed when a cell runs, also by functions that it may call, each with the cell that binds it."""
+        """Return the names needed to run a cell, also by functions that it may call, each with its binding cell.
+
+        The binding cell is None if no earlier cell binds the name.
+        """
         own = self.names[index]
         todo = list(own.uses | (own.later - own.surely if index == self.last else frozenset()))
         found: dict[str, int | None] = {}
@@ -191,13 +192,13 @@ class _Analysis:
     # Which way a name comes to the ranks
 
     def is_own(self, index: int) -> bool:
-        """Whether a cell cannot simply run again: the user types something in there, or ranks that have gone ran it."""
+        """Whether a cell cannot simply run again: it asks the user for input, or it ran on ranks that have ended."""
         return self.names[index].asks or (
             self.cells[index].distributed and index not in self.on_ranks
         )
 
     def is_given(self, name: str, index: int) -> bool:
-        """Whether what the user has pushed under a name is what it stood for when a cell ran, but for later changes."""
+        """Whether the value that the user pushed under a name is the one that a cell used, except for later changes."""
         pushed = self.given.get(name)
         if pushed is None:
             return False
@@ -207,9 +208,9 @@ class _Analysis:
         )
 
     def way_to_ranks(self, name: str, index: int) -> Way:
-        """Return how the value that a name had when a cell ran comes to the ranks; None if it cannot.
+        """Return how the value that a name had when a cell ran reaches the ranks; None if it cannot.
 
-        The notebook's present value is that one if no cell has bound or changed it since, this one among them.
+        The kernel's present value is that value if no cell, this one included, has bound or changed it since.
         """
         binder = self.reach(index)[name]
         if self.is_given(name, index):
@@ -229,11 +230,11 @@ class _Analysis:
         return "push" if since is None or name not in self.names[index].uses else None
 
     def _is_replayable(self, index: int) -> bool:
-        """Whether a cell gives what it gave when it runs again."""
+        """Whether a cell gives the same results when it runs again."""
         return not self.is_own(index) and self.missing_name(index) is None
 
     def missing_name(self, index: int) -> str | None:
-        """Return a name whose value when a cell ran cannot come to the ranks; None if there is none."""
+        """Return a name that a cell used and whose value at that time cannot reach the ranks; None if all can."""
         return next(
             (n for n in sorted(self.reach(index)) if self.way_to_ranks(n, index) is None), None
         )
@@ -280,7 +281,7 @@ class _Analysis:
         return self._needed[index]
 
     def plan_needs(self) -> Needs:
-        """Return which cells to run, which names to push and which to leave, for the last cell."""
+        """Return which cells to run, which names to push and which to leave alone, for the last cell."""
         for index in self._reachable_cells():
             self.replays(
                 index
@@ -334,10 +335,11 @@ class _Analysis:
         return tuple(self.cells[i].number for i in sorted(indices))
 
     def _cells_to_rerun(self, run: Collection[int]) -> set[int]:
-        """Return the cells to run again, because a name on the ranks would have a value that other cells have made or changed.
+        """Return the cells to run again, because names on the ranks have values from other cells than they need.
 
-        A value that cells outside this run have changed since is left as it is if the cell does not change it further: lists,
-        say, to which trainings add, when a cell runs again whose functions refer to them.
+        A value that cells outside `run` have changed since is left as it is, unless the cell changes it further. An
+        example
+        are lists to which trainings append, when a cell runs again whose functions refer to them.
         """
         made: dict[str, tuple[int, ...]] = {}
         for index in self.on_ranks:
@@ -363,7 +365,7 @@ class _Analysis:
         return more
 
     def _note_makers(self, index: int, made: dict[str, tuple[int, ...]]) -> None:
-        """Note of what names stand for on the ranks, when a cell has run there, which cells have made it."""
+        """Record which cells have made the values of names on the ranks, after a cell has run there."""
         own = self.names[index]
         for name in {n for each in {*self.changes(index), *own.weighs} for n in self.same(each)}:
             if self.is_changed(name, index):

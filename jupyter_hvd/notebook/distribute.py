@@ -89,10 +89,16 @@ class Session:
     # `%%distribute`
 
     def distribute_cell(self, request: Request, line: str, body: str) -> None:
-        """Run a cell on the ranks, the cells that it needs first.
+        """Run a cell on the ranks, after the cells that it needs, and apply its changes to the kernel.
+
+        Starts the ranks if necessary. With `--dry-run`, only shows what would run.
+
+        Args:
+            line: the rest of the magic's line.
+            body: the cell without it.
 
         Raises:
-            DistributeError: for the user.
+            DistributeError: the cell was refused, or failed.
         """
         number = self.history.number_of(body)
         source = f"%%distribute {line}".rstrip() + "\n" + body
@@ -160,11 +166,7 @@ class Session:
         return options_here(request.batch or self.held.batch, request.data)
 
     def _refuse_sets(self, plan: CellPlan) -> None:
-        """Refuse a cell that uses a set of several models.
-
-        Raises:
-            DistributeError: where they are.
-        """
+        """Raise DistributeError if a cell uses a set with several models, since sets have no common order."""
         used = sorted(filter(self.history.has_value, plan.needs.names))
         paths = [
             path for each in weighted_objects(self.history.namespace, used) for path in each.paths
@@ -179,12 +181,12 @@ class Session:
             )
 
     def _has_weights(self, name: str) -> bool:
-        """Whether a name leads to models or variables in the notebook, all with weights, which come to the ranks."""
+        """Whether a name leads to models or variables in the kernel, all of which have been built."""
         found = weighted_objects(self.history.namespace, [name])
         return bool(found) and all(weights_of(each.value) for each in found)
 
     def _report_conversion(self, plan: CellPlan, screen: CellOutput) -> None:
-        """Show what the conversion has to say."""
+        """Show the converter's diagnostics, and which earlier cells ran unconverted."""
         if plan.program.uses_horovod:
             screen.add_line("this cell calls Horovod itself, so it runs unconverted")
             return
@@ -204,7 +206,7 @@ class Session:
     # Running
 
     def _run_plan(self, request: Request, plan: CellPlan, screen: CellOutput) -> None:
-        """Run a plan in two calls: one for what the cell needs, one for the cell itself."""
+        """Run a plan in two calls, one for what the cell needs and one for the cell; apply the changes to the kernel."""
         cluster, program = self.held.require_cluster(), plan.program
         used = [
             *sorted(plan.needs.held & plan.needs.names),
@@ -262,11 +264,13 @@ class Session:
         plain: Mapping[str, SerializedValue],
         screen: CellOutput,
     ) -> list[Reply]:
-        """Let the ranks have the values and run the cells that a cell needs.
+        """Send the values that a cell needs, and run the cells that it needs.
 
         Returns:
-            what each rank answers, with digests of what these objects and values are there then; nothing where nothing is to be
-            done or asked.
+            Each rank's reply, with digests of these objects and values; empty if there was nothing to do.
+
+        Raises:
+            DistributeError: a value cannot be sent, or a cell failed.
         """
         needed = plan.needs.run
         push = push_of_changed(values_for(plan, self.history.namespace), self.held.state)

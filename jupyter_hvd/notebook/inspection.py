@@ -107,7 +107,7 @@ class Inspector:
         """Return the positions of all ranks; and these again if the ranks hang, else None.
 
         Args:
-            looks: what the ranks that answered report, by rank.
+            reports: of the ranks that answered.
         """
         now, progress = time.monotonic(), self._progress
         for rank, told in reports.items():

@@ -136,7 +136,7 @@ class CallMonitor:
         self._progress = Progress(ranks, now)
 
     def take_event(self, event: Shown | Output | Answer | None, now: float) -> None:
-        """Take in what is heard of this call, and what is left of earlier ones."""
+        """Process an answer or output; answers and messages of other calls are ignored."""
         if isinstance(event, Answer | Message) and event.call != self.call:
             return
         if isinstance(event, Answer):
@@ -147,7 +147,7 @@ class CallMonitor:
             self._show(event)
 
     def _take_output(self, output: Output) -> None:
-        """Show what a rank has written below Python, but not the marker of its end."""
+        """Show a line that a rank wrote below Python, without the end marker, which is counted."""
         text = output.text
         if self._marker is not None and text.endswith(self._marker):
             self._markers_due -= 1
@@ -228,7 +228,7 @@ class CallMonitor:
         return self._progress.idle_seconds(rank)
 
     def tell_stall(self, now: float) -> None:
-        """Tell where the ranks are when some of them have waited for others for long, and when they go on."""
+        """Report the ranks' positions if they hang, and when they continue."""
         stall = self._progress.find_stall(self.open, now, self.replies, WAITS)
         if stall is None or not is_hang(stall):
             self._note_progress()
@@ -244,10 +244,10 @@ class CallMonitor:
             self._show(ProgressResumed(waited))
 
     def _is_deadlock(self, alone: float) -> bool:
-        """Whether all that still run wait in an operation that those who have finished take no part in.
+        """Whether all running ranks wait in an operation in which the finished ones take no part.
 
         Args:
-            alone: for how many seconds nobody has finished. Who has waited long for the last one may just be hearing of it.
+            alone: the seconds since the last rank finished; its end may not have reached the others yet.
         """
 
         def is_waiting(rank: int) -> bool:

@@ -171,14 +171,14 @@ def plan_cell(
 def again_where_changed(
     needed: Needs, program: Program, state: RanksState
 ) -> tuple[frozenset[int], tuple[int, ...]]:
-    """Which cells are sent again, since their conversion has changed: training has come into sight since, and their data
-    are divided now.
+    """Return the cells to send again because their conversion has changed, and those that stay as they ran.
 
-    What came after them runs again, too, unless something has trained since: models and optimizers are to stay as they are then.
-    Of the cells that the user has run on the ranks himself, none runs again after that. What has trained never does.
+    A conversion changes when a later cell shows that the program trains: then datasets are sharded. Cells that ran after
+    a changed one run again, too, unless something has trained since, because models and optimizers must then stay
+    as they are. After training, cells with `%%distribute` never run again, and cells that trained never do.
 
     Returns:
-        These cells, and those that stay as they ran.
+        The cells to run again; and the changed cells that stay as they ran.
     """
     changed = {n for n in needed.cells if n in state.sent and state.sent[n] != program.converted[n]}
     changed -= state.trained
@@ -200,7 +200,7 @@ def find_recovery(
 
     Args:
         history: the cells that ran without failing, in order.
-        parted: names whose values may differ between ranks now.
+        diverged: names whose values may differ between ranks now.
         weights: names whose weights are kept.
 
     Returns:

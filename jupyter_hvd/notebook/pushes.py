@@ -114,8 +114,9 @@ def owned_objects(held: HeldRanks, plan: CellPlan, names: Sequence[str]) -> list
 def _initial_weights(
     held: HeldRanks, target: Reached, candidates: Sequence[Reached]
 ) -> SerializedValue:
-    """Return the weights that a model starts with on the ranks: the kernel's, or rescued ones if it has not changed
-    since.
+    """Return the weights that a model starts with on the ranks.
+
+    They are the kernel's, or rescued ones if the kernel's have not changed since.
 
     Args:
         candidates: all objects that are sent, among which state refers to other objects.

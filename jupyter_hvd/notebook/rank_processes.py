@@ -87,7 +87,7 @@ class RankProcesses:
             self._opened = opened.pop_all()
 
     def _open(self, opened: ExitStack) -> None:
-        """Listen for the ranks and start their placement; what ends them is called in the reverse order."""
+        """Listen for the ranks and start their placement; `opened` ends all of it in the reverse order."""
         folder = PrivateFolder()
         opened.callback(folder.remove_folder)
         self.job = folder.job
@@ -157,7 +157,7 @@ class RankProcesses:
         return self.batch is not None
 
     def _sharing_variables(self) -> Mapping[str, str]:
-        """Return the variables by which ranks share what cells compute; none unless that was asked for."""
+        """Return the environment variables by which ranks share batches; none if they share nothing."""
         if self.batch is None:
             return {}
         return {BATCH_VARIABLE: self.batch, SEED_VARIABLE: str(secrets.randbelow(2**31))}
@@ -186,13 +186,13 @@ class RankProcesses:
             self._events.put(report)
 
     def wait_ready(self, progress: Callable[[str, float], None]) -> None:
-        """Wait until every rank has joined Horovod and listens.
+        """Wait until every rank has joined Horovod and takes requests.
 
         Args:
-            progress: told what is going on, and for how many seconds.
+            progress: called with the stage and the seconds so far.
 
         Raises:
-            LaunchError: they did not start, and why; nothing is left running.
+            LaunchError: they did not start, and why; no process is left.
         """
         if self.ready:
             return
@@ -207,10 +207,10 @@ class RankProcesses:
         self.ready = True
 
     def _advance_start(self) -> bool:
-        """Whether the ranks take requests.
+        """Return whether all ranks take requests.
 
         Raises:
-            LaunchError: they will not.
+            LaunchError: they never will, or the time is over.
         """
         lost = self.find_lost()
         if lost is not None:
@@ -241,14 +241,14 @@ class RankProcesses:
     # Who is there
 
     def rank_report(self, rank: int) -> Mapping[str, Any]:
-        """Return the process id and host that a rank has reported."""
+        """Return what a rank has reported of itself: process id, host, stage; empty if nothing."""
         member = self._lifelines.members.get(f"rank {rank}") or self._lifelines.gone.get(
             f"rank {rank}"
         )
         return member.told if member else {}
 
     def find_lost(self, ranks: Collection[int] | None = None) -> tuple[int, str] | None:
-        """Return the rank that went first, of all or of some, and how; None if all are there."""
+        """Return the rank that failed first, of all or of some, and how; None if none has."""
         ranks = range(self.size) if ranks is None else ranks
         for name, member in list(self._lifelines.gone.items()):
             if name.startswith("rank ") and (rank := int(name.removeprefix("rank "))) in ranks:
@@ -276,7 +276,7 @@ class RankProcesses:
             time.sleep(0.02)
 
     def _has_ended(self) -> bool:
-        """Whether the placement has ended, and so the job."""
+        """Whether the placement's process has ended, and so the job."""
         return self._placement is not None and self._placement.poll() is not None
 
     def _living_ranks(self) -> list[int]:

@@ -46,12 +46,12 @@ def push_of_weights(owned: Sequence[Owned], known: Mapping[str, int]) -> Push:
 
 
 def needs_own_call(ranks: Cluster, values: Mapping[AccessPath, SerializedValue]) -> bool:
-    """Whether values are large enough to go through shared memory, before the cell that needs them."""
+    """Whether values are so large that they are sent through shared memory, in a call before the cell's."""
     return ranks.is_local and sum(map(size_of, values.values())) >= LARGE
 
 
 def push_values(ranks: Cluster, values: Mapping[AccessPath, SerializedValue]) -> Run:
-    """Bind values on every rank, or set weights there; the ranks answer with what failed."""
+    """Bind values or set weights on every rank, in one call; the replies say what failed, by path."""
     buffers: list[pickle.PickleBuffer] = []
     head = pickle.dumps(dict(values), protocol=5, buffer_callback=buffers.append)
     size = sum(buffer.raw().nbytes for buffer in buffers)

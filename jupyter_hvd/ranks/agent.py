@@ -93,12 +93,13 @@ def start_rank(orders: Mapping[str, Any]) -> subprocess.Popen[bytes] | Fork:
 
 
 def follow_process(
-    process: subprocess.Popen[bytes] | Fork, pass_on: Callable[[str, str], None]
+    process: subprocess.Popen[bytes] | Fork, forward: Callable[[str, str], None]
 ) -> int:
-    """Pass on what a process writes until it ends, and give its exit code as a shell does: 137 where signal 9 ended it.
+    """Forward a process's output until it ends; return its exit code, 128 + n for signal n.
 
     Args:
-        process: with pipes for what it writes. pass_on: gets "stdout" or "stderr", and a line.
+        process: with pipes for its output.
+        forward: gets "stdout" or "stderr", and a line.
     """
     assert process.stdout is not None
     assert process.stderr is not None
@@ -109,7 +110,7 @@ def follow_process(
     def pump_stream(name: str) -> None:
         with suppress(OSError, ValueError):
             for line in lines_of(streams[name], ended.is_set):
-                pass_on(name, line.decode(errors="replace"))
+                forward(name, line.decode(errors="replace"))
 
     pumps = [threading.Thread(target=pump_stream, args=(name,), daemon=True) for name in streams]
     for each in pumps:

@@ -31,7 +31,7 @@ class Ending:
         atexit.register(self._end_process)
 
     def _end_process(self) -> None:
-        """End the process with the code, after its objects are collected and all files flushed; Python's own exit is skipped."""
+        """Collect garbage and flush files, then end the process; Python's own exit is skipped."""
         if self.code is None:
             return
         gc.collect()

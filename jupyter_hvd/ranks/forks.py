@@ -47,13 +47,13 @@ PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 def start_forkservers(
     folder: Path, job: str, modules: Sequence[str] = (), without_horovod: bool = False
 ) -> Iterator[Mapping[str, str]]:
-    """Start servers for a block, and give the variables by which processes find them; none if there can be no servers.
+    """Start fork servers for a block, and yield the variables by which processes find them; none if impossible.
 
-    Successive verifications, or several processes, share those that the environment already names.
+    If the environment already names servers, these are used.
 
     Args:
-        folder: that only this user can enter; the sockets are there.
-        job: the servers' own. Their children bear the name of the job that asks.
+        folder: for the sockets; only this user can enter it.
+        job: the servers' job; their children get the name of the job that asks.
     """
     if sys.platform != "linux":  # elsewhere, system libraries do not bear to be forked
         yield {}
@@ -71,9 +71,7 @@ def start_forkservers(
 
 @contextmanager
 def separate_forkservers(modules: Sequence[str] = ()) -> Iterator[Mapping[str, str]]:
-    """Start servers that bear no job's name: they stay when a job whose ranks they have forked is ended. See
-    `start_forkservers`.
-    """
+    """Start fork servers for a block in a job of their own, so that they survive the end of their children's jobs."""
     with private_folder() as folder, start_forkservers(folder.path, folder.job, modules) as found:
         yield found
 
@@ -149,7 +147,7 @@ class Fork:
         self._server, self.stdout, self.stderr = server, stdout, stderr
 
     def wait(self) -> int:
-        """Return the fork's exit code, as a shell has it, when it has ended."""
+        """Wait for the fork's end and return its exit code, as a shell would."""
         told = b""
         with suppress(OSError):
             told = self._server.recv(NUMBER.size)
@@ -170,10 +168,10 @@ def ask_fork(
     streams: Sequence[int] = (0, 1, 2),
     name: str = "",
 ) -> socket.socket | None:
-    """Ask a server for a fork that runs a module's `main`; return the connection to the server, None if there is no fork.
+    """Ask a server for a fork that runs a module's `main`; return the connection to the server, None if there is none.
 
     Args:
-        streams: its standard streams.
+        streams: descriptors of its standard streams.
         name: of the server; that of the environment's rank by default.
     """
     folder = _socket_folder(environment)
@@ -247,7 +245,7 @@ class KeptForks:
         return self._found
 
     def end_servers(self) -> None:
-        """End them, with the memory that they take."""
+        """End the servers, to free their memory."""
         self._found = {}
         self._kept.close()
 

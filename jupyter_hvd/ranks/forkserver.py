@@ -149,7 +149,7 @@ def read_request(asking: socket.socket) -> Request:
 
 
 def adopt_settings(request: Request) -> None:
-    """Take over what the process that asks was started with."""
+    """Set arguments, environment, folder and streams of this process as a request for a fork says."""
     os.setsid()
     for descriptor, stream in enumerate(request.streams):
         os.dup2(stream, descriptor)
@@ -167,10 +167,9 @@ def adopt_settings(request: Request) -> None:
 
 
 def bear_name(job: str) -> None:
-    """Write a job's name over the one that this process was started with.
+    """Overwrite the job name in this process's original environment.
 
-    The system shows the memory that the environment lay in when the process began: there it is
-    looked for when a job is ended.
+    The system shows the memory in which the environment lay at the start; there a job's processes are searched.
     """
     find = ctypes.CDLL(None).getenv
     find.restype = ctypes.c_void_p

@@ -51,11 +51,11 @@ def run_program(
     explain: Callable[[str], str] = str,
     observed: ObservedText | None = None,
 ) -> int:
-    """Run a program as the original would run; its exit code.
+    """Run a program as the original would run; return its exit code and write the status file.
 
     Args:
-        finish: called when the program has ended, however it has.
-        explain: makes the user's report of a traceback.
+        finish: called when the program has ended for any reason.
+        explain: turns a traceback into the user's report.
         observed: see `ObservedText`.
     """
     rank = int(os.environ.get("HOROVOD_RANK", "0"))
@@ -95,7 +95,7 @@ def run_program(
 
 
 def hold_heartbeat() -> None:
-    """End with the process that began the job, on whatever host it is."""
+    """Connect to the process that started the job; this process ends when the connection breaks."""
     note_temporary_files()
     rank = os.environ.get("HOROVOD_RANK", "0")
     held = HeartbeatClient(f"rank {rank}")
@@ -122,10 +122,10 @@ def record_horovod_threads(heartbeats: HeartbeatClient) -> None:
 
 
 def require_all_ranks(size: int) -> None:
-    """Make sure that those whom MPI has brought together are those whom mpirun has started.
+    """Check that all started ranks take part in the job, not each one alone.
 
     Raises:
-        RuntimeError: they are not, where mpirun is of another MPI than Horovod's: each rank would train alone.
+        RuntimeError: mpirun belongs to another MPI than Horovod's.
     """
     started = os.environ.get("HOROVOD_SIZE")
     if os.environ.get("HOROVOD_CONTROLLER") == "mpi" and str(size) != started:
@@ -165,11 +165,11 @@ def run_notebook(
 
     Args:
         status: a folder that all ranks of the job see.
-        quiet: show no values of last expressions and no rich display; rank 0's are enough.
+        quiet: show no values of last expressions and no rich display, since rank 0 does.
         observed: see `ObservedText`.
 
     Returns:
-        the exit code and, for a failure, the report with the cell and the traceback.
+        The exit code and, for a failure, the report with the cell and the traceback.
     """
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -177,7 +177,7 @@ def run_notebook(
 
     class RankShell(InteractiveShell):  # type: ignore[misc]
         def enable_gui(self, gui: str | None = None) -> None:
-            """No event loop: `%matplotlib inline` has nothing to start here."""
+            """Do nothing: `%matplotlib inline` needs no event loop here."""
 
     shell: Any = RankShell.instance(colors="nocolor")
     if quiet:
@@ -246,7 +246,7 @@ def run_arguments(
 
 
 def main() -> int:
-    """Run what the command line says; the exit code."""
+    """Run the program that the command line names, and return its exit code."""
     hold_heartbeat()
     return run_arguments(sys.argv[1:])
 

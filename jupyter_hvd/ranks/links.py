@@ -50,7 +50,7 @@ def pack_linked(value: Any, known: Mapping[int, AccessPath], limit: int) -> Seri
 
 
 def unpack_linked(packed: SerializedValue, namespace: Mapping[str, Any]) -> Any:
-    """Return the value, with the objects to which the paths lead here.
+    """Return the packed value, with this process's objects in place of the paths.
 
     Raises:
         LookupError: a path leads to nothing of its kind.

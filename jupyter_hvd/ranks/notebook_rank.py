@@ -102,7 +102,7 @@ class Requests:
             threading.Thread(target=self._answer, args=(request,), name=name, daemon=True).start()
 
     def _answer(self, request: Request) -> None:
-        """Call the function that a request names, and send what it returns, or the error that it raises as data."""
+        """Call the function that a request names, and send its result, or the error that it raised."""
         try:
             function, *args = load(request)
             answer = dump(function(*args))

@@ -55,7 +55,7 @@ def user_namespace() -> dict[str, Any]:
 
 
 def begin_call(call: int) -> None:
-    """Note which call is answered from now on."""
+    """Record the number of the call that runs from now on."""
     global _call
     _call = call
 
@@ -70,7 +70,7 @@ def keep_outputs() -> None:
 
 
 def reopen_outputs() -> bool:
-    """Open again what a cell has closed of standard output and error; whether it has."""
+    """Open standard output and error again if a cell has closed them; return whether it had."""
     closed = []
     for descriptor, kept in _outputs.items():
         try:
@@ -87,7 +87,7 @@ _renew_files: Callable[[], None] | None = None
 
 
 def share_cells() -> None:
-    """Share what cells compute from now on, where the notebook's ranks share each batch."""
+    """Share batches from now on if the ranks should; on ranks other than 0, work in a copy of the folder."""
     global _renew_files
     if os.environ.get(program.BATCH_VARIABLE) is None:
         return
@@ -108,7 +108,7 @@ def layer_seeds(namespace: Mapping[str, Any], names: Sequence[str]) -> LayerSeed
 
 
 def set_layer_seeds(namespace: Mapping[str, Any], seeds: LayerSeeds) -> None:
-    """Let layers go on drawing from where those of another process have come to."""
+    """Set the states of layers' seed generators to those of another process; other layers are skipped."""
     for path, given in seeds.items():
         there = path.follow_path(namespace) if path.name in namespace else None
         if hasattr(there, "_flatten_layers"):
@@ -151,7 +151,10 @@ class Sync:
     beginning: Beginning | None = None
 
     def take(self) -> dict[str, str]:
-        """Take it; what failed, by path."""
+        """Bind the values and restore the initial state; return why values failed, by path.
+
+        Collective if there is a state.
+        """
         failed = set_values(self.values, None, [])
         if self.beginning is not None:
             begin_shared(self.beginning)
@@ -190,12 +193,13 @@ def prepare_cell(
     plain: Sequence[AccessPath],
     weights: Sequence[AccessPath],
 ) -> Reply:
-    """Run the cells that another one needs, each with its file, one after the other until one fails.
+    """Run cells in order until one fails, after taking what the kernel sent; return the last reply, with digests.
 
     Args:
+        cells: the text and the file of each.
         added, compares: as for `run_cell`.
-        plain: paths to values of which rank 0 is to give digests afterwards.
-        weights: paths to what these cells may have made, of which all ranks are to.
+        plain: paths to values whose digests rank 0 returns.
+        weights: paths to objects whose digests all ranks return, if cells ran.
     """
     reply, failed = Reply(), sync.take()
     for number, (source, file) in enumerate(cells):
@@ -223,19 +227,19 @@ def run_cell(
     held: Sequence[str] = (),
     quiet: bool = True,
 ) -> Reply:
-    """Run one converted cell in this rank's namespace, as a kernel would.
+    """Run one converted cell in this rank's namespace, as a kernel would; errors are in the reply.
 
     Args:
-        sync: what is to be taken first.
-        file: what the cell's code is known by, as in `CELL_FILE`.
-        added: names that the conversion binds, which are its own whatever other cells do with them.
-        marker: written to stdout and stderr at the end, below Python, so that the kernel
-            knows that all that C++ wrote before has come through.
-        wanted: names whose values the notebook wants back from rank 0, if the cell succeeds.
-        compares: whether what it trains is noted, for `compare_trained` to compare the ranks.
-        goes_on: whether it is counted with the cell before.
-        held: names of what may hold models: what the cell gives other weights there, the notebook wants back, too.
-        quiet: whether magics print on rank 0 only.
+        sync: what to take before; None for nothing.
+        file: the file name of the cell's code, as in `CELL_FILE`.
+        added: names that the conversion binds, whatever other cells do with them.
+        marker: written to stdout and stderr at the end, below Python, so that the kernel knows that all output of C++
+            has arrived.
+        wanted: names whose values rank 0 returns, if the cell succeeds.
+        compares: record what is trained, so that `compare_trained` can compare the ranks.
+        goes_on: count it with the cell before.
+        held: names from which models are searched; rank 0 returns their new weights.
+        quiet: let magics print on rank 0 only.
     """
     shell: Any = get_ipython()
     failed = None if sync is None else sync.take()
@@ -308,7 +312,7 @@ def heed_interrupt(*_: object) -> None:
 
 
 def interrupt_call(call: int) -> None:
-    """Interrupt a call if it is answered still, or is to be answered; from another thread."""
+    """Interrupt a call that runs, or as soon as it starts; called from another thread."""
     global _interrupted
     _interrupted = call
     if call == _call:
@@ -414,7 +418,7 @@ _leaving = threading.Lock()
 
 
 def join_horovod() -> int:
-    """Join the ranks' Horovod; how many they are."""
+    """Join Horovod, and return the number of ranks. Collective: blocks until all ranks join."""
     import horovod.tensorflow as hvd
 
     before = list_threads()
@@ -439,10 +443,10 @@ def abort_call(call: int) -> None:
 
 
 def rejoin_horovod() -> int:
-    """Join Horovod again once all ranks have left it, and return the number of ranks.
+    """Join Horovod again once all ranks have left it, and return the number of ranks. Collective.
 
     Raises:
-        RuntimeError: it sums by MPI, which begins once in a process.
+        RuntimeError: Horovod uses MPI, which starts only once in a process.
     """
     if os.environ.get("HOROVOD_CONTROLLER") != "gloo":
         raise RuntimeError("MPI begins once in a process")

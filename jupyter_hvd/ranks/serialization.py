@@ -120,7 +120,7 @@ def digest_value(packed: SerializedValue) -> int:
 
 
 def is_plain(value: Any, depth: int = 0) -> bool:
-    """Whether a value is data alone: numbers, text, arrays, tables, and containers of these."""
+    """Whether a value is data only: numbers, text, arrays, tables, and containers of these."""
     # Functions and classes, that of a value among them, travel as names, which mean nothing elsewhere.
     if type(value).__module__ == "__main__":
         return False
@@ -148,7 +148,7 @@ def is_plain(value: Any, depth: int = 0) -> bool:
 
 
 def makes_plain(factory: Any) -> bool:
-    """Whether the factory of a `defaultdict`, if it has one, has a name everywhere."""
+    """Whether the factory of a `defaultdict`, if it has one, can be imported by name in every process."""
     return factory is None or getattr(factory, "__module__", "") == "builtins"
 
 
@@ -221,7 +221,7 @@ def is_random_generator(value: Any) -> bool:
 
 
 def keeps_place(value: Any) -> bool:
-    """Whether a value gives its elements, or random numbers, in an order that goes on from wherever it has come to."""
+    """Whether a value has a position in a stream: an iterator or a random generator."""
     tf = sys.modules.get("tensorflow")
     if isinstance(value, type):
         return False
@@ -361,7 +361,7 @@ def generator_state(generator: Any) -> Any:
 
 
 def set_generator_state(generator: Any, state: Any) -> None:
-    """Give a generator of NumPy's or Python's a state of its own kind."""
+    """Set the state of a generator of NumPy's or Python's, as `generator_state` returned it."""
     if hasattr(generator, "setstate"):
         generator.setstate(state)
     elif hasattr(generator, "bit_generator"):

@@ -51,7 +51,7 @@ class ShellLines:
         self._getoutput, self._run_cell_magic = shell.getoutput, shell.run_cell_magic
 
     def install(self) -> None:
-        """Take the place of the shell's own ways to run a line."""
+        """Replace the shell's methods that run a line."""
         self._shell.system = self.system
         self._shell.getoutput = self.getoutput
         self._shell.run_cell_magic = self.run_cell_magic
@@ -93,7 +93,7 @@ class ShellLines:
         return result[0] if result and not failed else None
 
     def _run_line(self, line: str) -> Ended:
-        """Run a command line, showing what it prints as it comes."""
+        """Run a command line, showing its output as it comes; return how it ended."""
         said = []
         with subprocess.Popen(  # noqa: S602 — the user's own line
             line,
@@ -113,7 +113,10 @@ class ShellLines:
         return Ended("".join(said), process.returncode)
 
     def _run_rank_zero_first(self, line: str, run: Callable[[], Ended]) -> Ended:
-        """Return how a line ended on rank 0; this rank has run it too, if it works in another folder."""
+        """Return how a line ended on rank 0; this rank runs it too if it works in another folder.
+
+        Blocks on ranks other than 0 until rank 0 has run it.
+        """
         answer, here = self._folder / f"line-{self._name_line(line)}.json", folder_id()
         if self._quiet:
             ended = self._wait_for_answer(answer)

@@ -67,7 +67,7 @@ class Assignment(NamedTuple):
         return self.place is None and self.value is not None and self.value.kind in TRAINED
 
     def set_value(self, namespace: dict[str, Any], owner: Any, value: Any) -> None:
-        """Let the notebook's name, or the owner that it has at the path, hold a value."""
+        """Bind the name, or set or remove the part of `owner`, that this assignment is about."""
         if self.place is None:
             namespace[self.paths[0].name] = value
         elif self.value is not None:
@@ -112,10 +112,11 @@ class Snapshot:
 def take_snapshot(
     namespace: Mapping[str, Any], roots: Sequence[str], named: Sequence[str] = ()
 ) -> Snapshot:
-    """Take down what is there.
+    """Record what names refer to before a cell.
 
     Args:
-        roots: names that stand for what they stand for in the notebook. named: names that a cell may bind.
+        roots: names that refer to the corresponding objects in the kernel.
+        named: names that the cell may bind.
     """
     own = [name for name in roots if not is_plain(namespace.get(name))]
     reached = group_paths(objects_below(namespace, own))

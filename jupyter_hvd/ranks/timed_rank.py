@@ -95,7 +95,7 @@ class StepTimer:
         threading.Thread(target=self._look_on, daemon=True).start()
 
     def _look_on(self) -> None:
-        """Sample the progress until enough steps were timed, then end the process."""
+        """Sample the progress until enough steps were timed, then write the times and end the process."""
         while True:
             time.sleep(PAUSE)
             now = self._sample_progress()
@@ -122,7 +122,7 @@ class StepTimer:
             return None
 
     def _write_times(self) -> None:
-        """Write down what was seen; of a training that ended sooner, its last steps."""
+        """Write the measured times; if training ended early, those of its last steps."""
         last = self._sample_progress()
         if self._first is None or last is None or last.steps <= self._first.steps:
             return
@@ -131,7 +131,7 @@ class StepTimer:
 
 
 def main() -> int:
-    """Run what the command line says; the exit code."""
+    """Run and time the program that the command line names, and return its exit code."""
     from ..runtime.sharing.program import share_program
     from ..runtime.sharing.working_copy import work_on_copy
     from .job_rank import hold_heartbeat, run_arguments

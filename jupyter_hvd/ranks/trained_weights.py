@@ -31,10 +31,12 @@ _watches = False
 
 
 def watch_cell() -> None:
-    """Count again what is trained; the kernel asks for `training_digest` and calls `compare_trained` when the cell has ended.
+    """Start to record which variables a cell trains. Collective at its first call.
+
+    The kernel calls `training_digest` and `compare_trained` when the cell has ended.
 
     Raises:
-        RuntimeError: ranks have other versions of what computes.
+        RuntimeError: ranks have different versions of TensorFlow or NumPy.
     """
     import horovod.tensorflow as hvd
 
@@ -47,7 +49,11 @@ def watch_cell() -> None:
 
 
 def _watch_optimizers() -> None:
-    """Let every optimizer note what it updates."""
+    """Observe every optimizer's updates, after a check that all ranks have the same versions. Collective.
+
+    Raises:
+        RuntimeError: versions differ.
+    """
     global _watches
     import horovod.tensorflow as hvd
     import numpy as np
@@ -78,7 +84,7 @@ def _apply_and_record(
 
 
 def _note_update(optimizer: Any, variables: Sequence[Any]) -> None:
-    """Note what an optimizer updates; of a compiled step, when it is compiled."""
+    """Record the variables that an optimizer updates; in a compiled step, when it is traced."""
     if optimizer not in _trained:
         _trained[optimizer] = Trained(len(_trained), [], -1)
     known = _trained[optimizer].variables
@@ -173,10 +179,9 @@ def _compare_variable(name: str, checksums: Sequence[dict[str, int]], variable: 
 
 
 def join_ranks() -> int:
-    """Answer for this rank while others go on, until all have come here; return the last rank that has.
+    """Take part in the other ranks' collective operations until all have called this; return the last rank to do so.
 
-    TensorFlow takes Horovod's operation for a constant and keeps its first answer, with which a second `hvd.join()` returns at
-    once, while others train: a function of its own asks again.
+    TensorFlow treats Horovod's operation as a constant and keeps its first answer; a new function avoids that.
     """
     import horovod.tensorflow as hvd
     import tensorflow as tf

@@ -63,14 +63,14 @@ def paths_to_variables(
     return None if None in found else tuple(path for path in found if path is not None)
 
 
-def set_state(existing: Any, packed: SerializedValue, namespace: Mapping[str, Any]) -> None:
-    """Set weights or a state in what there is.
+def set_state(target: Any, packed: SerializedValue, namespace: Mapping[str, Any]) -> None:
+    """Set packed weights or state in an object; an optimizer finds its variables by paths.
 
     Raises:
         ValueError: it does not fit.
     """
-    if packed.kind == "state" and is_optimizer(existing):
+    if packed.kind == "state" and is_optimizer(target):
         variables = [path.follow_path(namespace) for path in packed.shape or ()]
-        if not weights_of(existing) and variables and all(v is not None for v in variables):
-            existing.build(variables)
-    set_weights(existing, packed)
+        if not weights_of(target) and variables and all(v is not None for v in variables):
+            target.build(variables)
+    set_weights(target, packed)

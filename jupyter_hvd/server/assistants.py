@@ -141,11 +141,7 @@ def served_path(file: str) -> Path:
 
 
 def check_token(server: ServerApp) -> None:
-    """Refuse callers who could not use the Jupyter server.
-
-    Raises:
-        ToolError: the request lacks the server's token, or the server has none.
-    """
+    """Raise ToolError unless the request has the server's token."""
     token = server.identity_provider.token
     if not token:
         raise ToolError(

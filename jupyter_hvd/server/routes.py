@@ -199,7 +199,7 @@ class Workers:
                 tell()
 
     def stop(self) -> None:
-        """End all processes; the next request starts one anew."""
+        """End all processes; the next request starts a new one."""
         with self._lock:
             for worker in self._workers:
                 worker.stop()

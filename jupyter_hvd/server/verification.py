@@ -35,7 +35,7 @@ def print_event(event: dict[str, Any]) -> None:
 
 
 def follow_verification(request: dict[str, Any]) -> dict[str, Any]:
-    """Run a verification, and report each check; return the last event.
+    """Run the requested verification, and print each check; return the last event.
 
     Args:
         request: as checked by the server, with `folder` instead of `path`: see `server.VerifyHandler`.
@@ -47,7 +47,11 @@ def follow_verification(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_verification(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
-    """Run a verification as `follow_verification`, on copies of the files in `folder`."""
+    """Run the requested verification on copies of the files in `folder`; print each check as it ends.
+
+    Returns:
+        The last event: the verdict, or `message` if it could not run, or `confirm` if the user must agree first.
+    """
     given = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in request["options"].items()

@@ -75,7 +75,7 @@ def failure_answer(message: str) -> bytes:
 
 
 def answer_rules(_: dict[str, Any]) -> list[dict[str, str]]:
-    """Answer `GET rules`."""
+    """Return the list of rules: the answer to `GET rules`."""
     from ..convert.documentation import format_rule_page
     from ..convert.rules import RULES
 
@@ -124,7 +124,7 @@ def answer_convert(request: dict[str, Any], root: Path) -> dict[str, Any]:
 
 
 def answer_script(request: dict[str, Any]) -> dict[str, str]:
-    """Answer `POST script`.
+    """Convert the notebook in a request to a script: the answer to `POST script`.
 
     Raises:
         RequestError: as for `answer_convert`.

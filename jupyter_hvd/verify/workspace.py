@@ -250,5 +250,5 @@ def prepare_working_folders(
 
 
 def working_folder(folder: Path, rank: int) -> Path:
-    """Return the folder in which a rank works: a copy of the files beside the program, made before it starts."""
+    """Return the path of the folder in which a rank works; `prepare_working_folders` creates it."""
     return folder / f"cwd-{rank}"

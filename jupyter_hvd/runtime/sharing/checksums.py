@@ -97,10 +97,11 @@ def require_equal_losses(loss: Any, mean: Any, site: str) -> list[Any]:
     """Check that this rank's loss equals the mean: labels and weights are not among the arguments of shared calls.
 
     Args:
-        own, mean: of this rank, and over all ranks.
+        loss: this rank's.
+        mean: over all ranks.
 
     Returns:
-        operations that must run before the gradients are used, in a compiled step.
+        Operations that must run before the gradients are used, in a compiled step.
 
     Raises:
         DifferentDataError: in an eager call they differ; a compiled one raises an error of TensorFlow.

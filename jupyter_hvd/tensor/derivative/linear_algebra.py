@@ -531,7 +531,7 @@ def _svd_cotangent(m: Matrices, a: Term, y: Term, dy: Term) -> Term:
     (u, v, s), (du, dv, ds) = _unpack_svd(m, a, y), _unpack_svd(m, a, dy)
 
     def middle_factor(basis: Term, due: Term) -> tuple[Term, Term]:
-        """`F∘(Bᵀ B̄ - B̄ᵀ B)`, and what of B̄ lies beyond B, over the singular values."""
+        """Return `F∘(Bᵀ B̄ - B̄ᵀ B)`, and the part of B̄ orthogonal to B divided by the singular values."""
         p = m.product(m.transposed(basis), due)
         inside = _divide_by_gaps(m, m.minus(p, m.transposed(p)), _gap_of_squares(s))
         return inside, _divide_by_values(m, m.minus(due, m.product(basis, p)), s)

@@ -120,7 +120,7 @@ def _mask_by_values(program: Program, tangents: frozenset[str]) -> Program:
     gens_of: dict[str, Binders] = {}
 
     def support_of_entry(factor: Factor) -> Predicate:
-        """The support of an entry."""
+        """Return the support of an entry."""
         names = index_names(gens_of[factor.name])
         at = dict(zip(names, factor.indices, strict=True))
         return substituted(supports.get(factor.name, TRUE), at)

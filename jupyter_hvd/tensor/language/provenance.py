@@ -41,7 +41,7 @@ _carried: ContextVar[Origins | None] = ContextVar("origins", default=None)
 
 @contextmanager
 def carry_origins(origins: Origins) -> Iterator[Origins]:
-    """Let the passes that run inside enter into the table what they make."""
+    """Record origins in this table while the passes in the block run."""
     token = _carried.set(origins)
     try:
         yield origins

@@ -512,7 +512,7 @@ def sums(binders: Binders, body: Term) -> Term:
 
 
 def lets(bindings: Iterable[tuple[str, Term]], body: Term) -> Term:
-    """`let` for several bindings, the first outermost."""
+    """Return `let` for several bindings, the first outermost."""
     for name, value in reversed(tuple(bindings)):
         body = Let(name, value, body)
     return body

@@ -261,7 +261,7 @@ def is_single_update(process: Process) -> bool:
 
 
 def find_variables_fault(moment: StepOfRanks) -> Fault:
-    """Return a fault if the step updates more or fewer variables than the original's."""
+    """Return the fault that a step updates more or fewer variables than the original's."""
     counts = [len(s.names) for s in moment.ranks]
     said = " and ".join(map(str, dict.fromkeys(counts)))
     own = f"; one process {len(moment.own.names)}" if moment.own is not None else ""

@@ -153,7 +153,7 @@ class Judgement:
         return bool(self.paired.unjudged) if fault is None else fault.kind == MOMENTS
 
     def list_checks(self, size: int) -> Iterator[Check]:
-        """Return the table's checks, one for each aspect."""
+        """Yield the table's checks, one for each aspect."""
         faults = {fault.aspect: fault for fault in reversed(self.all_faults)}
         if self.one_rank is not None:
             yield self.one_rank_check()

@@ -53,7 +53,8 @@ def render_report(
     """Render the outcome of a comparison as an HTML page.
 
     Args:
-        original, other: the names of the programs. around: the facts about the environment.
+        original, other: the names of the programs.
+        environment: facts about versions and machine.
     """
     status = "pass" if verification.holds else "fail" if verification.fails else "unknown"
     facts = {

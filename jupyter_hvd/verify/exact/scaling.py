@@ -401,7 +401,7 @@ def list_evaluations(record: Record) -> list[tuple[list[float], str]] | None:
 
 
 def describe_factor(factor: float, size: int) -> str:
-    """Name a wrong factor by its usual cause: multiplied by the number of ranks never, twice, or by its square root."""
+    """Return the usual cause of a wrong factor: multiplied by the number of ranks never, twice, or by its square root."""
     for value, name in factor_names(size).items():
         if abs(factor - value) <= CLOSE * value:
             return name

@@ -60,7 +60,7 @@ def compare_texts(
     """Return the number of compared lines, and their differences.
 
     Args:
-        one, two: lines from `select_compared_lines`.
+        reference, tested: lines from `select_compared_lines`.
     """
     found: list[TextDifference] = []
     for number, (ours, theirs) in enumerate(zip(reference, tested, strict=False)):

@@ -316,7 +316,7 @@ def _make_refused_form(name: str) -> Any:
     """Return a form that raises TensorError with advice."""
 
     def decomposed(t: Any, *_: Any, **__: Any) -> Any:
-        """Refused: what has no real result for all matrices, or is one of several."""
+        """Refuse functions that have no real result for all matrices, or several."""
         raise t.error(f"`{name}` is not in the tensor language", INSTEAD[name])
 
     return decomposed
