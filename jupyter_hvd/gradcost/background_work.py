@@ -50,27 +50,27 @@ def wanted_sizes(subject: Subject, sizes: Sizes, linked: bool) -> dict[str, list
 
 
 def estimate_plain(
-    subject: Subject, sizes: Sizes, linked: bool, known: dict[Key, Any], step: Step
+    subject: Subject, sizes: Sizes, linked: bool, estimates: dict[Key, Any], step: Step
 ) -> Plain:
     """Return XLA's estimates of plain JAX's gradient; slow, since it compiles for each size.
 
     Args:
-        known: earlier estimates by sizes; new ones are added.
+        estimates: earlier estimates by sizes; new ones are added.
         step: called before each; may raise to cancel.
     """
     if subject.missing_data:
         return Plain("failed", subject.version, subject.missing_data)
     for _, at in chain.from_iterable(wanted_sizes(subject, sizes, linked).values()):
-        if at in known:
+        if at in estimates:
             continue
         step()
         with xla.jax_precision(subject):
-            known[at] = xla.estimate_cost(*plainjax.plain_gradient(subject, dict(at)))
-    return known_estimates(subject, sizes, linked, known)
+            estimates[at] = xla.estimate_cost(*plainjax.plain_gradient(subject, dict(at)))
+    return known_estimates(subject, sizes, linked, estimates)
 
 
 def known_estimates(
-    subject: Subject, sizes: Sizes, linked: bool, known: Mapping[Key, Any], message: str = ""
+    subject: Subject, sizes: Sizes, linked: bool, estimates: Mapping[Key, Any], message: str = ""
 ) -> Plain:
     """Return the estimates of plain JAX that are known at these sizes, without computing others.
 
@@ -79,9 +79,10 @@ def known_estimates(
     """
     wanted = wanted_sizes(subject, sizes, linked)
     found = {
-        name: {n: known[at] for n, at in points if known.get(at)} for name, points in wanted.items()
+        name: {n: estimates[at] for n, at in points if estimates.get(at)}
+        for name, points in wanted.items()
     }
-    is_complete = all(at in known for _, at in chain.from_iterable(wanted.values()))
+    is_complete = all(at in estimates for _, at in chain.from_iterable(wanted.values()))
     state: State = "failed" if message else "done" if is_complete else "pending"
     return Plain(state, subject.version, message, found)
 

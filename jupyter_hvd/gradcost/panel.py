@@ -298,11 +298,11 @@ class Panel:
         with self.lock:
             about, sizes, linked, known = self.subject, dict(self.sizes), self.linked, self.known
 
-        def keep_estimates(found: Plain) -> None:
+        def keep_estimates(estimates: Plain) -> None:
             # Sizes may have moved meanwhile: those that stand now may wait for their estimate.
-            is_failed = found.state == "failed"
+            is_failed = estimates.state == "failed"
             now = self.sizes
-            self.plain = found if is_failed else work.known_estimates(about, now, linked, known)
+            self.plain = estimates if is_failed else work.known_estimates(about, now, linked, known)
 
         def estimate(step: work.Step) -> Keep:
             found = work.estimate_plain(about, sizes, linked, known, step)
@@ -364,9 +364,9 @@ class Panel:
         def send_progress(done: int, total: int) -> None:
             self._broadcast_message({"progress": {"done": done, "total": total}})
 
-        def end(kept: bool) -> None:
+        def end(changed: bool) -> None:
             self._broadcast_message({"progress": None})
-            self._send_if(kept)
+            self._send_if(changed)
 
         return self._start_task("measure", partial(measure, send_progress), self._fail, end)
 

@@ -365,9 +365,9 @@ def _adjoint_ratio(subject: Subject, primal: Figure, adjoint: Figure, sizes: Siz
     return Ratio(_ratio_of(adjoint.io, whole), BOUND, theorem, interfaces=True)
 
 
-def _ratio_of(part: int | None, whole: int | None) -> float | None:
+def _ratio_of(dividend: int | None, divisor: int | None) -> float | None:
     """Return a quotient; None if either is unknown or the divisor is 0."""
-    return None if part is None or not whole else part / whole
+    return None if dividend is None or not divisor else dividend / divisor
 
 
 def make_figure(subject: Subject, part: ProgramCosts, sizes: Sizes, spell: Spell) -> Figure:

@@ -55,11 +55,11 @@ class JobLog:
         folder: of this job, new. name: the job's, for `jupyter hvd logs`. given_up: why, "" as long as it is written.
     """
 
-    def __init__(self, place: Path, file: Path, size: int, words: Sequence[str]) -> None:
+    def __init__(self, logs_folder: Path, file: Path, size: int, words: Sequence[str]) -> None:
         """Begin it.
 
         Args:
-            place: the folder of all logs. file: what is run, on `size` ranks. words: of the command.
+            logs_folder: the folder of all logs. file: what is run, on `size` ranks. words: of the command.
 
         Raises:
             OSError: it cannot be written.
@@ -67,12 +67,12 @@ class JobLog:
         stem = re.sub(r"[^A-Za-z0-9_]+", "_", file.stem)[:40]
         stamp = time.strftime("%Y%m%d-%H%M%S")
         self.name = f"{stamp}-{stem}-{secrets.token_hex(2)}"
-        self.folder = place / self.name
+        self.folder = logs_folder / self.name
         self.given_up = ""
         self._streams: dict[int, IO[str]] = {}
         self._largest = min(LARGEST, max(2**16, TOGETHER // max(1, size)))
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        require_private_folder(place)
+        logs_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        require_private_folder(logs_folder)
         self.folder.mkdir(mode=0o700)
         begun = {
             "name": self.name,

@@ -153,6 +153,6 @@ def find_distributions(names: set[str]) -> dict[str, str]:
     return found
 
 
-def missing_modules(names: set[str], beside: tuple[Path, ...]) -> set[str]:
+def missing_modules(names: set[str], local_modules: tuple[Path, ...]) -> set[str]:
     """Return the modules that are neither in Python's standard library nor beside the program."""
-    return names - set(sys.stdlib_module_names) - {path.stem for path in beside}
+    return names - set(sys.stdlib_module_names) - {path.stem for path in local_modules}

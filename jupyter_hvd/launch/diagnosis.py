@@ -29,8 +29,8 @@ def locate_by(
         find: the cell (None for a script), line and text for a file and line; None if it is not in the program.
     """
 
-    def locate_line(place: tuple[str, int]) -> Line | None:
-        found = find(place)
+    def locate_line(position: tuple[str, int]) -> Line | None:
+        found = find(position)
         if found is None:
             return None
         cell, line, text = found

@@ -134,23 +134,23 @@ def explain_silence(host: str, code: int, errors: str) -> str:
     return f"host {host}: {sys.executable} does not run there: {said}"
 
 
-def find_differences(here: Mapping[str, Any], answer: Answer) -> list[str]:
+def find_differences(this_host: Mapping[str, Any], answer: Answer) -> list[str]:
     """Return the differences between another host and this one, each with a remedy.
 
     Args:
-        here: the description of this host.
+        this_host: the description of this host.
     """
     there = answer.said
     told = []
-    if there["python"] != here["python"]:
+    if there["python"] != this_host["python"]:
         told.append(
-            f"Python {there['python']}, but {here['python']} here: both are {sys.executable}; "
+            f"Python {there['python']}, but {this_host['python']} here: both are {sys.executable}; "
             "share that folder, or install the same"
         )
     other = {
-        name: (found, here["packages"][name])
+        name: (found, this_host["packages"][name])
         for name, found in there["packages"].items()
-        if found != here["packages"][name]
+        if found != this_host["packages"][name]
     }
     for name, (found, wanted) in other.items():
         has = f"no {name}" if found is None else f"{name} {found}"

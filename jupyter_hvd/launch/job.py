@@ -82,7 +82,7 @@ class Program:
 
 def run_job(
     program: Program,
-    place: Place,
+    assignment: Place,
     folder: PrivateFolder,
     *,
     timeout: float | None = None,
@@ -94,7 +94,7 @@ def run_job(
     """Run a program on ranks and wait for its end; afterwards no process of the job is left.
 
     Args:
-        place: the hosts and the launcher.
+        assignment: the hosts and the launcher.
         folder: gives the job its name, and belongs to the job.
         listener: gets each line that a rank prints.
         queued: called with what the job waits for before it starts, then with "".
@@ -106,15 +106,15 @@ def run_job(
         LaunchError: Horovod is missing, or the job cannot be started.
     """
     _require_horovod()
-    address = place.address
+    address = assignment.address
     exits: dict[int, int] = {}
     said: list[str] = []
     errors: dict[int, deque[str]] = defaultdict(lambda: deque(maxlen=LAST_LINES))
-    with _status_folder(folder) as status, _open_heartbeats(address, place.size) as lines:
+    with _status_folder(folder) as status, _open_heartbeats(address, assignment.size) as lines:
         orders = Orders(
             folder.job,
-            place.size,
-            place.hosts,
+            assignment.size,
+            assignment.hosts,
             program.module,
             _launcher_arguments(program, status),
             rank_environment(
@@ -123,7 +123,7 @@ def run_job(
             ),
             os.getcwd(),  # noqa: PTH109 — as the user's shell names it
             address,
-            launcher=place.launcher,
+            launcher=assignment.launcher,
             files=(str(program.converted), str(status)),
         )
         process = start_placement(orders)
@@ -131,7 +131,7 @@ def run_job(
             ended_with(folder.job),
             ensure_ended(process),
             _expire_after(process, timeout) as expired,
-            watch_ranks(lines, place.size, status, stalled),
+            watch_ranks(lines, assignment.size, status, stalled),
         ):
             assert process.stdout is not None
             for line in process.stdout:

@@ -25,7 +25,7 @@ Told = Callable[[Stall, Mapping[int, str]], None]
 
 
 @contextmanager
-def watch_ranks(lifelines: HeartbeatServer, size: int, status: Path, tell: Told) -> Iterator[None]:
+def watch_ranks(heartbeats: HeartbeatServer, size: int, status: Path, tell: Told) -> Iterator[None]:
     """Watch the ranks in a thread for a block, and report stalls.
 
     Args:
@@ -36,7 +36,7 @@ def watch_ranks(lifelines: HeartbeatServer, size: int, status: Path, tell: Told)
 
     def watch_loop() -> None:
         while not over.wait(PERIOD):
-            monitor.check_ranks(lifelines, time.monotonic())
+            monitor.check_ranks(heartbeats, time.monotonic())
 
     watching = threading.Thread(target=watch_loop, name="hvd-monitor", daemon=True)
     watching.start()
@@ -57,9 +57,9 @@ class JobMonitor:
         self._told: Stall | None = None
         self._told_at = now
 
-    def check_ranks(self, lifelines: HeartbeatServer, now: float) -> None:
+    def check_ranks(self, heartbeats: HeartbeatServer, now: float) -> None:
         """Record where the ranks are, ask them again, and report a stall."""
-        present = {r: m for r in range(self._size) if (m := lifelines.members.get(f"rank {r}"))}
+        present = {r: m for r in range(self._size) if (m := heartbeats.members.get(f"rank {r}"))}
         # Python destroys what the program leaves when no thread answers any more; that may take long.
         members = {r: m for r, m in present.items() if not status_file(self._status, r).exists()}
         asked = self._asked
@@ -70,10 +70,10 @@ class JobMonitor:
             if rank not in asked or asked[rank] == member.told.get("place", {}).get("call"):
                 # One question at a time: a rank that is suspended for hours does not answer, and reads none either.
                 asked[rank] = asked.get(rank, 0) + 1
-                lifelines.send(f"rank {rank}", {"where": asked[rank]})
+                heartbeats.send(f"rank {rank}", {"where": asked[rank]})
         if len(members) == 1 and self._size == 1:
             return  # nobody to wait for
-        gone = {r: m for r in range(self._size) if (m := lifelines.gone.get(f"rank {r}"))}
+        gone = {r: m for r in range(self._size) if (m := heartbeats.gone.get(f"rank {r}"))}
         finished = [r for r, member in gone.items() if not member.cut_off]
         finished += present.keys() - members.keys()
         stall = self._progress.find_stall(list(members), now, finished, WAITS)

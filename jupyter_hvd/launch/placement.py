@@ -243,12 +243,12 @@ class Placement:
 
     # Agents, and what they say
 
-    def _follow_agent(self, process: subprocess.Popen[bytes], rank: int, here: bool) -> None:
+    def _follow_agent(self, process: subprocess.Popen[bytes], rank: int, is_local: bool) -> None:
         """Send an agent its orders over standard input, and forward its messages until it ends."""
         assert process.stdin is not None
         assert process.stdout is not None
         with suppress(OSError, ValueError):
-            process.stdin.write(encode_message(self._rank_settings(rank, here)))
+            process.stdin.write(encode_message(self._rank_settings(rank, is_local)))
             process.stdin.flush()
             while line := process.stdout.readline(LONGEST_MESSAGE):
                 message = decode_message(line)
@@ -312,17 +312,17 @@ class Placement:
             case {"stream": str(stream), "text": str(text)}:
                 write_output(rank, stream, text)
 
-    def _rank_settings(self, rank: int, here: bool) -> Mapping[str, object]:
+    def _rank_settings(self, rank: int, is_local: bool) -> Mapping[str, object]:
         """Return a rank's orders: module, arguments, environment, folder, whether to fork.
 
         Args:
-            here: whether it runs on this machine.
+            is_local: whether it runs on this machine.
         """
         orders, launcher = self._orders, self._orders.launcher
         travels = {
             name: value
             for name, value in orders.environment.items()
-            if (here or not OF_THIS_HOST.fullmatch(name))
+            if (is_local or not OF_THIS_HOST.fullmatch(name))
             and not (launcher.by_mpi and OF_MPI.fullmatch(name))
         }
         slot = slots_of([self._hosts[each] for each in range(orders.size)])[rank]
@@ -333,7 +333,7 @@ class Placement:
             "environment": {**travels, **self._variables, **place},
             "directory": orders.directory,
             # A scheduler's ranks are its own processes, with its limits.
-            "fork": here and launcher == HOROVODRUN,
+            "fork": is_local and launcher == HOROVODRUN,
         }
 
     def _note_end(self, rank: int, code: int) -> None:

@@ -90,7 +90,7 @@ class Elastic(Restarts):
 
     def __init__(
         self,
-        asked: Place,
+        requested: Place,
         least: int,
         most: int,
         queued: Callable[[str], None] = lambda _: None,
@@ -98,24 +98,24 @@ class Elastic(Restarts):
         """Look where there are places.
 
         Args:
-            asked: how many ranks it is to begin with, and on which hosts they may be.
+            requested: how many ranks it is to begin with, and on which hosts they may be.
             queued: told what the job waits for, and "" when it need wait no more.
 
         Raises:
             LaunchError: the bounds do not fit, or its scheduler grants an allocation for one start only.
         """
-        if not 1 <= least <= asked.size <= most:
+        if not 1 <= least <= requested.size <= most:
             raise LaunchError(
-                f"--elastic begins with {asked.size} ranks, which is not between --min {least} and --max {most}"
+                f"--elastic begins with {requested.size} ranks, which is not between --min {least} and --max {most}"
             )
-        self._hosts = candidate_hosts(asked, most)
+        self._hosts = candidate_hosts(requested, most)
         self._least, self._most = least, most
         self._queued = queued
         self._lost: list[tuple[str, float]] = []
         self._losses: Counter[str] = Counter()
         self._state = Path()
         self._faults, self._kept = 0, 0
-        self.first = self._choose_hosts(self._wait_for_hosts(asked), asked, asked.size)
+        self.first = self._choose_hosts(self._wait_for_hosts(requested), requested, requested.size)
 
     def place_after(self, result: JobResult, before: Place) -> Place | None:
         """Return where the job starts again: without the slot of a failed rank for a while; None after too many faults."""
@@ -215,7 +215,7 @@ def is_worth_ending(state: Path, began: float) -> bool:
     return now - (state / RESIZE).stat().st_mtime > GRACE and lost < LOST
 
 
-def candidate_hosts(asked: Place, most: int) -> tuple[Host, ...]:
+def candidate_hosts(requested: Place, most: int) -> tuple[Host, ...]:
     """Return the hosts on which an elastic job may have ranks at any time.
 
     Args:
@@ -224,18 +224,20 @@ def candidate_hosts(asked: Place, most: int) -> tuple[Host, ...]:
     Raises:
         LaunchError: they have too few slots, or are granted for one start only.
     """
-    if not asked.hosts:
+    if not requested.hosts:
         raise LaunchError(
             "--elastic within an allocation that each start would have to wait for: ask for the allocation first "
             "(salloc, sbatch), and start the job within it"
         )
-    if asked.where.hosts is not None:
-        hosts = parse_hosts(asked.where.hosts)
+    if requested.where.hosts is not None:
+        hosts = parse_hosts(requested.where.hosts)
         room = sum(host.slots for host in hosts)
         if room < most:
-            raise LaunchError(f"-H {asked.where.hosts} has room for {room} ranks, not for {most}")
+            raise LaunchError(
+                f"-H {requested.where.hosts} has room for {room} ranks, not for {most}"
+            )
         return hosts
-    found = None if asked.is_local else current_allocation()
+    found = None if requested.is_local else current_allocation()
     return found.hosts_for(most) if found is not None else hosts_for(most, None)
 
 

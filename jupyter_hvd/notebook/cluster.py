@@ -46,14 +46,14 @@ class Cluster(RankProcesses):
         calls: how often they have been: each call is a round trip.
     """
 
-    def __init__(self, place: Place, forks: KeptForks, batch: Batch | None = None) -> None:
+    def __init__(self, assignment: Place, forks: KeptForks, batch: Batch | None = None) -> None:
         self.calls = 0
         #: The last question of each kind to each rank, by the rank and the name of the function, and its answer.
         self._questions: dict[tuple[int, str], tuple[bytes, Future[Any]]] = {}
         self._resting = False
         self._rest_timer: threading.Timer | None = None
         self._turn = threading.RLock()  # a call, or going to rest
-        super().__init__(place, forks, batch)
+        super().__init__(assignment, forks, batch)
 
     def stop(self) -> None:
         """End every process of the job, and wait for their end."""

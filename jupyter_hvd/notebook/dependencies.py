@@ -70,7 +70,7 @@ def find_needs(
     current: Cell,
     on_ranks: Sequence[int] = (),
     has_value: Callable[[str], bool] = lambda _: False,
-    given: Mapping[str, int] = MappingProxyType({}),
+    pushed: Mapping[str, int] = MappingProxyType({}),
     travels: Callable[[str], bool] = lambda _: False,
     again: Collection[int] = (),
     copies: Callable[[str], bool] | None = None,
@@ -82,14 +82,14 @@ def find_needs(
         history: the cells that ran without failing, in order.
         on_ranks: the numbers of the cells that ran on the ranks, in that order.
         has_value: whether the kernel has a value of this name.
-        given: names whose values the user has pushed, with the number of the cell that did.
+        pushed: names whose values the user has pushed, with the number of the cell that did.
         travels: whether the value of this name has weights, which are sent separately.
         again: numbers of cells that must run again if they are needed.
         copies: whether the value of this name can be pushed; `has_value` by default.
         same: the names that refer to the same models, to layers of them, or to containers of them.
     """
     analysis = _Analysis(
-        (*history, current), on_ranks, has_value, given, travels, again, copies or has_value, same
+        (*history, current), on_ranks, has_value, pushed, travels, again, copies or has_value, same
     )
     return analysis.plan_needs()
 
@@ -105,7 +105,7 @@ class _Analysis:
         cells: tuple[Cell, ...],
         on_ranks: Sequence[int],
         has_value: Callable[[str], bool],
-        given: Mapping[str, int],
+        pushed: Mapping[str, int],
         travels: Callable[[str], bool],
         again: Collection[int],
         copies: Callable[[str], bool],
@@ -121,7 +121,7 @@ class _Analysis:
         place = {cell.number: index for index, cell in enumerate(cells)}
         self.on_ranks = [place[number] for number in on_ranks if number in place]
         self.sent = {index for index in self.on_ranks if cells[index].number not in again}
-        self.has_value, self.given, self.copies = has_value, given, cache(copies)
+        self.has_value, self.given, self.copies = has_value, pushed, cache(copies)
         self.bound: dict[str, list[int]] = {}
         self.changed: dict[str, list[int]] = {}
         for index, own in enumerate(self.names):

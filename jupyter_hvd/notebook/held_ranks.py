@@ -215,9 +215,9 @@ class HeldRanks:
         return report_stall(stall, partial(line_of, cells=self.files), self.rank_hosts())
 
 
-def warn_of_gpus(place: Place, screen: CellOutput) -> None:
+def warn_of_gpus(assignment: Place, screen: CellOutput) -> None:
     """Show a warning if this kernel holds the memory of GPUs that ranks on this machine need."""
-    if place.is_local or any(is_local(host.name) for host in place.hosts):
+    if assignment.is_local or any(is_local(host.name) for host in assignment.hosts):
         warning = kernel_warning(kernel_gpus(), os.environ.get(VARIABLE))
         if warning:
             screen.add_line(warning)

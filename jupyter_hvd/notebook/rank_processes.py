@@ -58,7 +58,7 @@ class RankProcesses:
         job: its name. started: when, by the monotonic clock. ready: whether `wait_ready` has seen them ready.
     """
 
-    def __init__(self, place: Place, forks: KeptForks, batch: Batch | None = None) -> None:
+    def __init__(self, assignment: Place, forks: KeptForks, batch: Batch | None = None) -> None:
         """Start them there.
 
         Args:
@@ -70,8 +70,13 @@ class RankProcesses:
         for module, name in (("tensorflow", "TensorFlow"), ("horovod", "Horovod")):
             if find_spec(module) is None:
                 raise LaunchError(f"{name} is not installed here: see `jupyter hvd doctor`")
-        self._place, self.size, self.where, self.batch = place, place.size, place.where, batch
-        forked = place.is_local and place.launcher == HOROVODRUN
+        self._place, self.size, self.where, self.batch = (
+            assignment,
+            assignment.size,
+            assignment.where,
+            batch,
+        )
+        forked = assignment.is_local and assignment.launcher == HOROVODRUN
         self._forks = forks.server_variables() if forked else {}
         self.ready, self._stopped = False, False
         self.started = self._placing = time.monotonic()

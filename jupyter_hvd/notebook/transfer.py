@@ -36,9 +36,9 @@ class Push:
         return Push({**self.values, **other.values}, {**self.digests, **other.digests})
 
 
-def push_of_weights(owned: Sequence[Owned], known: Mapping[str, int]) -> Push:
+def push_of_weights(owned: Sequence[Owned], sent_digests: Mapping[str, int]) -> Push:
     """Collect the weights of the kernel that differ from the ranks' copies, with the digests of all."""
-    differ = outermost_objects([each for each in owned if not each.is_known(known)])
+    differ = outermost_objects([each for each in owned if not each.is_known(sent_digests)])
     return Push(
         {path: each.weights for each in differ for path in each.paths},
         {str(path): each.digest for each in owned for path in each.paths},

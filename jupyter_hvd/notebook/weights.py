@@ -23,9 +23,9 @@ class Owned:
     weights: SerializedValue
     digest: int
 
-    def is_known(self, known: Mapping[str, int]) -> bool:
+    def is_known(self, sent_digests: Mapping[str, int]) -> bool:
         """Whether the ranks have these weights under all paths, by the digests of what they have."""
-        return all(known.get(str(path)) == self.digest for path in self.paths)
+        return all(sent_digests.get(str(path)) == self.digest for path in self.paths)
 
 
 def outermost_objects(objects: Sequence[Owned]) -> list[Owned]:

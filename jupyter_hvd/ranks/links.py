@@ -28,11 +28,11 @@ from .serialization import (
 MADE_ANEW = PLAIN_MODULES | {"_codecs", "copyreg", "jupyter_hvd", "types"}
 
 
-def pack_linked(value: Any, known: Mapping[int, AccessPath], limit: int) -> SerializedValue:
+def pack_linked(value: Any, paths_by_id: Mapping[int, AccessPath], limit: int) -> SerializedValue:
     """Serialize a value, with access paths in place of known objects; of kind "none" if the rest cannot be sent.
 
     Args:
-        known: paths to objects that the kernel has, by their ids.
+        paths_by_id: paths to objects that the kernel has, by their ids.
         limit: the largest size in bytes.
     """
     simple = pack_value(value, limit)
@@ -40,7 +40,7 @@ def pack_linked(value: Any, known: Mapping[int, AccessPath], limit: int) -> Seri
         return simple
     data = io.BytesIO()
     try:
-        _Pickler(data, known).dump(value)
+        _Pickler(data, paths_by_id).dump(value)
     except Exception as error:
         why = str(error) if isinstance(error, NotTransferableError) else simple.why
         return SerializedValue("none", why=f"{why}; make it in an ordinary cell")
@@ -65,9 +65,9 @@ class NotTransferableError(Exception):
 
 
 class _Pickler(pickle.Pickler):
-    def __init__(self, file: io.BytesIO, known: Mapping[int, AccessPath]) -> None:
+    def __init__(self, file: io.BytesIO, paths_by_id: Mapping[int, AccessPath]) -> None:
         super().__init__(file, protocol=5)
-        self._known = known
+        self._known = paths_by_id
 
     def persistent_id(self, value: Any) -> tuple[AccessPath, bool] | None:
         """Return the path in place of a known object, and whether it has weights."""

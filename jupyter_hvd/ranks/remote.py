@@ -336,13 +336,13 @@ def allow_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGINT, heed_interrupt)  # the cell may have set one of its own
 
 
-def set_values(head: bytes, path: str | None, places: list[tuple[int, int]]) -> dict[str, str]:
+def set_values(head: bytes, path: str | None, extents: list[tuple[int, int]]) -> dict[str, str]:
     """Bind names and set weights of objects, as `transfer.push_values` sends them; return why some failed, by path.
 
     Args:
-        head, path, places: as for `read_pushed`.
+        head, path, extents: as for `read_pushed`.
     """
-    values: dict[AccessPath, SerializedValue] = read_pushed(head, path, places)
+    values: dict[AccessPath, SerializedValue] = read_pushed(head, path, extents)
     namespace, failed = user_namespace(), {}
     for target, packed in values.items():
         there = target.follow_path(namespace)

@@ -335,20 +335,20 @@ def unpack_history(data: dict[str, Any]) -> Any:
     return history
 
 
-def read_pushed(head: bytes, path: str | None, places: list[tuple[int, int]]) -> Any:
+def read_pushed(head: bytes, path: str | None, extents: list[tuple[int, int]]) -> Any:
     """Return the values that `transfer.push_values` has sent.
 
     Args:
         head: a pickle.
         path: a file of shared memory with the pickle's buffers; None if it has none.
-        places: offset and length of each buffer, in bytes.
+        extents: offset and length of each buffer, in bytes.
     """
     if path is None:
         return pickle.loads(head)  # noqa: S301 — from the user's own kernel, over a signed channel
     with Path(path).open("rb") as file:
         # Private: what a rank writes to is its own. The arrays keep the memory when the file has gone.
         memory = memoryview(mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE))
-    buffers = [memory[start : start + length] for start, length in places]
+    buffers = [memory[start : start + length] for start, length in extents]
     return pickle.loads(head, buffers=buffers)  # noqa: S301 — the same
 
 

@@ -150,15 +150,17 @@ def _install_warm_up(callbacks: type) -> None:
         )
 
     def observe_callback(name: str, tell: Callable[[WarmUp, Any, int], None]) -> None:
-        def called(method: Function, own: Any, number: int, *args: Any, **options: Any) -> None:
-            if (growth := growth_of(own)) is not None:
-                tell(growth, own, number)
-            method(own, number, *args, **options)
+        def called(
+            method: Function, original: Any, number: int, *args: Any, **options: Any
+        ) -> None:
+            if (growth := growth_of(original)) is not None:
+                tell(growth, original, number)
+            method(original, number, *args, **options)
 
         observe(callbacks, name, called)
 
-    def begin_batch(growth: WarmUp, own: Any, batch: int) -> None:
-        if steps := (getattr(own, "params", None) or {}).get("steps"):
+    def begin_batch(growth: WarmUp, original: Any, batch: int) -> None:
+        if steps := (getattr(original, "params", None) or {}).get("steps"):
             growth.set_progress(batch / steps)
 
     observe_callback("on_epoch_begin", lambda growth, _, epoch: growth.begin_epoch(epoch))

@@ -43,12 +43,12 @@ def parse_body(body: bytes) -> dict[str, Any]:
     return request
 
 
-def check_keys(body: Mapping[str, Any], known: set[str]) -> None:
+def check_keys(body: Mapping[str, Any], allowed: set[str]) -> None:
     """Raise RequestError if a request has unknown fields."""
-    if unknown := sorted(body.keys() - known):
+    if unknown := sorted(body.keys() - allowed):
         if advice := removed_option(unknown[0]):
             raise RequestError(advice)
-        raise RequestError(f"unknown field `{unknown[0]}`; there are {', '.join(sorted(known))}")
+        raise RequestError(f"unknown field `{unknown[0]}`; there are {', '.join(sorted(allowed))}")
 
 
 def read_options(request: Mapping[str, Any]) -> dict[str, Any]:

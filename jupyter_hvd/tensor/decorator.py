@@ -355,9 +355,11 @@ def _read_outer_shape(reference: Reference) -> tuple[int, ...]:
     return ()
 
 
-def _unpickle_function(source: Source, given: dict[str, Any], shards: Along) -> TensorFunction:
+def _unpickle_function(
+    source: Source, outer_values: dict[str, Any], shards: Along
+) -> TensorFunction:
     """Create a pickled tensor function from its source, and the outer values of its signature."""
-    made = tensor(compile_source(source, given))
+    made = tensor(compile_source(source, outer_values))
     made._shards = shards
     return made
 

@@ -102,7 +102,7 @@ class _WithParts:
 
 
 def derivative_by(
-    of: Differentiable,
+    function: Differentiable,
     outside: Mapping[str, Reference],
     paths: Sequence[ParameterPath],
     derive: Callable[[Differentiable, tuple[str, ...]], Derivative],
@@ -116,8 +116,8 @@ def derivative_by(
         TensorError: a parameter has no such part; the message lists its parts.
     """
     if not any(path.keys for path in paths):
-        return derive(of, tuple(path.root for path in paths))
-    parameters = {p.name: p for p in of.parameters}
+        return derive(function, tuple(path.root for path in paths))
+    parameters = {p.name: p for p in function.parameters}
     names: list[str] = []
     parts: dict[str, _Component] = {}
     for path in paths:
@@ -131,9 +131,9 @@ def derivative_by(
         names.append(part.name)
         parts[part.name] = part
     each = parts.values()
-    program = _change_inputs(of.differentiable, [part.split_off for part in each])
-    own = (*of.parameters, *(part.parameter for part in each))
-    made = derive(_WithParts(own, of.type, of.layout, program), tuple(names))
+    program = _change_inputs(function.differentiable, [part.split_off for part in each])
+    own = (*function.parameters, *(part.parameter for part in each))
+    made = derive(_WithParts(own, function.type, function.layout, program), tuple(names))
     words = {f"d{name}": f"d{path.word}" for name, path in zip(names, paths, strict=True)}
     extra = tuple(p._replace(name=words.get(p.name, p.name)) for p in made.extra)
 
@@ -213,9 +213,9 @@ def _arrays_outside(
             yield name, ParameterPath(root, keys)
 
 
-def _no_such_part(path: ParameterPath, known: Iterator[ParameterPath]) -> TensorError:
+def _no_such_part(path: ParameterPath, existing: Iterator[ParameterPath]) -> TensorError:
     """Return the error that says that a path does not exist, and which ones do."""
-    there = [f"`{one}`" for one in known if one.keys]
+    there = [f"`{one}`" for one in existing if one.keys]
     message = f"`{path.root}` has no part `{path}` to differentiate by"
     if not there:
         return TensorError(message, f"differentiate by all of it: `{path.root}`")

@@ -93,11 +93,11 @@ def _global_names(code: CodeType) -> Iterator[str]:
             yield from _global_names(constant)
 
 
-def compile_source(source: Source, given: dict[str, Any]) -> FunctionType:
+def compile_source(source: Source, outer_values: dict[str, Any]) -> FunctionType:
     """Compile a function from its source, without its decorators.
 
     Args:
-        given: the outer values of its signature.
+        outer_values: the outer values of its signature.
     """
     tree = ast.parse(source.text)
     (node,) = tree.body
@@ -106,7 +106,7 @@ def compile_source(source: Source, given: dict[str, Any]) -> FunctionType:
     ast.increment_lineno(tree, source.first - 1)
     filename = _register_source(source)
     code = compile(tree, filename, "exec", source.flags, dont_inherit=True)
-    namespace = {"__name__": source.module, "__builtins__": builtins, **given}
+    namespace = {"__name__": source.module, "__builtins__": builtins, **outer_values}
     exec(code, namespace)  # noqa: S102 - the user's own function
     made = namespace[source.name]
     assert isinstance(made, FunctionType)

@@ -562,13 +562,13 @@ def _data_key(data: Mapping[str, RelationData]) -> tuple[Contents, ...]:
 
 
 def _enumerate_pattern(
-    found: Sparsity,
+    sparsity: Sparsity,
     sizes: Mapping[str, int],
     data: Mapping[str, RelationData],
     shape: tuple[int, int],
 ) -> Pattern:
     """Enumerate the entries of a pattern's formula."""
-    keys = entry_keys(found, sizes, data)
+    keys = entry_keys(sparsity, sizes, data)
     rows, columns = np.divmod(keys, max(1, shape[1]))
     kind = _index_type(shape, len(keys))
     return Pattern(_freeze_array(rows, kind), _freeze_array(columns, kind), shape)

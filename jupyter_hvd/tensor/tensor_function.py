@@ -156,7 +156,7 @@ class TensorFunction(CalledFunction):
         known = self.check_names(names)
         if len(known) > 2:
             raise TensorError("a Hessian is by one parameter or two", "take it block by block")
-        return self.grad(known[0])._jacobian("hessian", known, known[-1], format, of=self)
+        return self.grad(known[0])._jacobian("hessian", known, known[-1], format, owner=self)
 
     def sparsity(self, *names: Wrt) -> Sparsity:
         """Return where the Jacobian by one parameter, or the Hessian by two, may be nonzero.
@@ -172,17 +172,17 @@ class TensorFunction(CalledFunction):
         names: tuple[str, ...],
         wrt: str,
         format: Format,  # noqa: A002
-        of: TensorFunction | None = None,
+        owner: TensorFunction | None = None,
     ) -> SparseJacobian | DerivedFunction:
         """Return the Jacobian in a format; created once.
 
         Args:
             kind, names: the method that asked for it, and its arguments.
             wrt: the parameter.
-            of: the function that has this method, if it is not this one.
+            owner: the function that has this method, if it is not this one.
         """
         check_format(format)
-        make = functools.partial(self._new_jacobian, kind, names, wrt, format, of or self)
+        make = functools.partial(self._new_jacobian, kind, names, wrt, format, owner or self)
         return self._make_once((kind, names, format), make)
 
     def _new_jacobian(
@@ -191,23 +191,23 @@ class TensorFunction(CalledFunction):
         names: tuple[str, ...],
         wrt: str,
         format: Format,  # noqa: A002
-        of: TensorFunction,
+        owner: TensorFunction,
     ) -> SparseJacobian | DerivedFunction:
         """Create a Jacobian; arguments as for `_jacobian`."""
-        name = f"{kind}_{of.__name__}"
+        name = f"{kind}_{owner.__name__}"
         symmetric = kind == "hessian" and len({*names}) == 1
 
         def derive(base: Differentiable, wrt: tuple[str, ...]) -> Derivative:
             return dense_jacobian(base, name=wrt[0], symmetric=symmetric)
 
         dense = DenseJacobian(name, self, self._differentiate_by_paths((wrt,), derive))
-        dense.made_by = of, kind, names, {"format": "dense"}
+        dense.made_by = owner, kind, names, {"format": "dense"}
         if format == "dense":
             return dense
         if _path(wrt).keys:
             message = f"a sparse Jacobian is by a full parameter, and `{wrt}` is a part of one"
             raise TensorError(message, 'make it dense: `format="dense"`')
-        made_by = of, kind, names, {"format": format}
+        made_by = owner, kind, names, {"format": format}
         return SparseJacobian(name, self, wrt, format, dense, made_by, symmetric)
 
     def certify(

@@ -595,19 +595,19 @@ def vectorize_collectives() -> None:
     import horovod.tensorflow as hvd
     from tensorflow.python.ops.parallel_for import pfor
 
-    def gathered(given: Any) -> Any:
-        given.stack_inputs()
-        stacked = given.stacked_input(0)
+    def gathered(inputs: Any) -> Any:
+        inputs.stack_inputs()
+        stacked = inputs.stacked_input(0)
         count, shape = tf.shape(stacked)[0], tf.shape(stacked)[2:]
         order = [1, 0, *range(2, len(stacked.shape))]
         moved = tf.reshape(tf.transpose(stacked, order), [1, -1])
         every = tf.reshape(hvd.allgather(moved), tf.concat([[sharing.size, count], shape], 0))
         return pfor.wrap(tf.transpose(every, order), True)
 
-    def reduced(given: Any) -> Any:
-        given.stack_inputs()
-        stacked = [given.stacked_input(n) for n in range(given.num_inputs)]
-        operation = given.get_attr("reduce_op")
+    def reduced(inputs: Any) -> Any:
+        inputs.stack_inputs()
+        stacked = [inputs.stacked_input(n) for n in range(inputs.num_inputs)]
+        operation = inputs.get_attr("reduce_op")
         return [pfor.wrap(hvd.allreduce(t, op=operation), True) for t in stacked]
 
     found = {

@@ -505,10 +505,10 @@ WORDS = {
 }
 
 
-def first_difference(whole: Observed, shared: Observed, rounding: float) -> str:
+def first_difference(unsharded: Observed, shared: Observed, rounding: float) -> str:
     """Return the first difference between two calls, in words; "" if they are equal."""
     for name in WORDS:
-        one, two = whole.parts.get(name, []), shared.parts.get(name, [])
+        one, two = unsharded.parts.get(name, []), shared.parts.get(name, [])
         if len(one) != len(two):
             return WORDS[name]
         scale = max([largest_value(a) for a in one], default=0.0)
@@ -618,15 +618,15 @@ def same_items(items: list[Any], others: list[Any]) -> bool:
     )
 
 
-def put_back(value: Any, kept: list[Any]) -> None:
+def put_back(value: Any, items: list[Any]) -> None:
     """Restore the items of a list or dictionary, if they changed."""
-    if same_items(container_items(value), kept):
+    if same_items(container_items(value), items):
         return
     value.clear()
     if isinstance(value, dict):
-        value.update(kept)
+        value.update(items)
     else:
-        value.extend(kept)
+        value.extend(items)
 
 
 def plain_values(value: Any) -> list[Any]:

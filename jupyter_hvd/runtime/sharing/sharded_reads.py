@@ -393,9 +393,9 @@ class ShardedIterator(keras_versions.iterator_class()):  # type: ignore[misc] # 
         own: an iterator over own rows. spec: of full batches.
     """
 
-    def __init__(self, own: Any, spec: Any) -> None:
-        super().__init__(components=(own._iterator_resource,), element_spec=spec)
-        self._own = own
+    def __init__(self, own_rows: Any, spec: Any) -> None:
+        super().__init__(components=(own_rows._iterator_resource,), element_spec=spec)
+        self._own = own_rows
 
     def _next_internal(self) -> Any:
         """Return the next batch, gathered from the rows of all ranks."""

@@ -106,12 +106,12 @@ def iteration_statements(
     name: str,
     called: list[str],
     variables: Mapping[str, Term],
-    known: dict[str, Term],
+    terms_by_name: dict[str, Term],
 ) -> Iterator[tuple[str, Statement, Term]]:
     """Yield the statements of an iteration with their outer names, and with their terms at the loop's index.
 
     Args:
-        known: is filled with the names of the iteration's variables.
+        terms_by_name: is filled with the names of the iteration's variables.
     """
     turn = Affine.of(loop.index)
     inside: dict[str, Term] = {}
@@ -123,11 +123,11 @@ def iteration_statements(
     for statement in loop.body.statements:
         rhs = statement.rhs
         if isinstance(rhs, Input):
-            known[statement.name] = inside[rhs.parameter]
+            terms_by_name[statement.name] = inside[rhs.parameter]
             continue
-        term = rhs_to_term(rhs, known)
+        term = rhs_to_term(rhs, terms_by_name)
         outside = f"{name}.{statement.name}"
-        known[statement.name] = (
+        terms_by_name[statement.name] = (
             term if isinstance(rhs, Constant) and not rhs.gens else Var(outside, type_of(rhs))
         )
         yield outside, statement, term

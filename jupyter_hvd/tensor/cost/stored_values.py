@@ -37,9 +37,9 @@ class StoredValues:
         return whole, carried, min(whole, ceil(blocks))
 
 
-def list_stored_values(whole: ProgramCosts, carried: ProgramCosts) -> tuple[StoredValues, ...]:
+def list_stored_values(gradient: ProgramCosts, carried: ProgramCosts) -> tuple[StoredValues, ...]:
     """Return the loops of a gradient that read an earlier loop's histories, in it and with `checkpoint=True`."""
-    first, second = _reversed_loops(whole), _reversed_loops(carried)
+    first, second = _reversed_loops(gradient), _reversed_loops(carried)
     if len(first) != len(second):
         return ()
     return tuple(StoredValues(size, a, b) for (size, a), (_, b) in zip(first, second, strict=True))

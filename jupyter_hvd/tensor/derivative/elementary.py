@@ -129,9 +129,9 @@ def _power(x: Any, y: Any) -> Any:
         return x**y if exact and y >= 0 else float(np.power(float(x), float(y)))
 
 
-def _propagate_nan(of: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _propagate_nan(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Wrap Python's binary `max` or `min` so that it returns NaN if an argument is NaN."""
-    return lambda x, y: x if x != x else y if y != y else of(x, y)
+    return lambda x, y: x if x != x else y if y != y else function(x, y)
 
 
 def _divide_safely(divide: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

@@ -66,12 +66,12 @@ def _factor_matrix(a: Any) -> Any:
     return np.concatenate([packed, np.argsort(place)[:, None]], axis=1)
 
 
-def _nan_if_singular(of: Callable[..., Any]) -> Callable[..., Any]:
+def _nan_if_singular(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a NumPy function so that it returns NaNs instead of raising LinAlgError."""
 
     def compute(*arrays: Any) -> Any:
         try:
-            return of(*arrays)
+            return function(*arrays)
         except np.linalg.LinAlgError:
             return np.full(arrays[-1].shape, np.nan)
 

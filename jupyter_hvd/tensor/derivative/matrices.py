@@ -64,10 +64,10 @@ class Matrices:
         binders = number_binders("ϕ", dims)
         return self.name_term(gens(binders, entry_at(*map(Affine.of, index_names(binders)))))
 
-    def map_entries(self, of: Entry, *arrays: Term) -> Term:
-        """Apply `of` to the entries of arrays of one shape."""
+    def map_entries(self, transform: Entry, *arrays: Term) -> Term:
+        """Apply `transform` to the entries of arrays of one shape."""
         dims = dimensions(arrays[0].type)
-        return self.build(dims, lambda *at: of(*(entry(a, *at) for a in arrays)))
+        return self.build(dims, lambda *at: transform(*(entry(a, *at) for a in arrays)))
 
     def apply_definition(self, definition: Definition, *arguments: Term) -> Term:
         """Apply an array-level function."""
@@ -204,10 +204,10 @@ class _Batch:
         whole = len(dimensions(x.type)) == rank
         return self.known[x] if whole else entry(self.known[x], *pointwise(self.binders))
 
-    def map_batch(self, of: Callable[[Matrices], Term | None]) -> Term | None:
-        """Apply `of` to each batch entry, with the names in `bindings` replaced."""
+    def map_batch(self, transform: Callable[[Matrices], Term | None]) -> Term | None:
+        """Apply `transform` to each batch entry, with the names in `bindings` replaced."""
         m = Matrices(self.taken)
-        made = of(m)
+        made = transform(m)
         return None if made is None else gens(self.binders, lets(m.bindings, made))
 
 

@@ -93,11 +93,11 @@ class Linearization:
 
 
 @deep_recursion()
-def linearize_by(of: Differentiable, name: str) -> Linearization:
+def linearize_by(function: Differentiable, name: str) -> Linearization:
     """Compute the forward derivative by one parameter. Raises TensorError where the parameter or the result is a tuple."""
-    type_ = _require_array(of, name)
-    dx = fresh(f"d{name}", {p.name for p in of.parameters})
-    program = _derive_forward(of, name, dx, type_)
+    type_ = _require_array(function, name)
+    dx = fresh(f"d{name}", {p.name for p in function.parameters})
+    program = _derive_forward(function, name, dx, type_)
     known: list[str] = []
     seed = None
     for statement in program.statements:
@@ -108,7 +108,7 @@ def linearize_by(of: Differentiable, name: str) -> Linearization:
         elif not {*operands(rhs)}.isdisjoint(known):
             known.append(statement.name)
     program = _mask_by_values(program, frozenset(known))
-    return Linearization(program, seed, tuple(known), dimensions(type_), dimensions(of.type))
+    return Linearization(program, seed, tuple(known), dimensions(type_), dimensions(function.type))
 
 
 def _mask_by_values(program: Program, tangents: frozenset[str]) -> Program:
@@ -210,17 +210,20 @@ def tangent_addends(rhs: Rhs, tangents: frozenset[str]) -> tuple[Addend, ...] | 
 
 
 @deep_recursion()
-def dense_jacobian(of: Differentiable, name: str, *, symmetric: bool = False) -> Derivative:
+def dense_jacobian(function: Differentiable, name: str, *, symmetric: bool = False) -> Derivative:
     """Apply `D⟦e⟧` to every one-hot array of one parameter: the result's dimensions, then the parameter's.
 
     For a `symmetric` Jacobian the order does not matter. Simplification removes the one-hot arrays.
     """
-    type_ = _require_array(of, name)
-    taken = {p.name for p in of.parameters}
+    type_ = _require_array(function, name)
+    taken = {p.name for p in function.parameters}
     hot, columns = fresh("hot", taken), fresh("columns", taken)
-    outer, inner = number_binders("h", dimensions(type_)), number_binders("r", dimensions(of.type))
+    outer, inner = (
+        number_binders("h", dimensions(type_)),
+        number_binders("r", dimensions(function.type)),
+    )
     with carry_origins({}):
-        moved = derivative(to_term(of.differentiable), {name: Var(hot, type_)})
+        moved = derivative(to_term(function.differentiable), {name: Var(hot, type_)})
         body = gens(outer, substitute(moved, {hot: one_hot(outer)}))
         if not symmetric:
             turned = entry(Var(columns, body.type), *map(Affine.of, index_names((*outer, *inner))))

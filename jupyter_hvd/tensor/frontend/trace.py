@@ -49,15 +49,15 @@ if TYPE_CHECKING:
 _PYTHONS = (AttributeError, NameError, LookupError, ArithmeticError)
 
 
-def stand_in(tracer: Tracer, name: str, type_: ParameterType, layout: Layout, given: Any) -> Any:
+def stand_in(tracer: Tracer, name: str, type_: ParameterType, layout: Layout, constant: Any) -> Any:
     """Return the object with which a parameter of this type is called while tracing.
 
     Args:
-        given: the value of a parameter that is no tensor.
+        constant: the value of a parameter that is no tensor.
     """
     match type_:
         case Static():
-            return tracer.from_outside(Reference(None, name), given)
+            return tracer.from_outside(Reference(None, name), constant)
         case Integer(int(value)):
             return value
         case Integer():

@@ -106,10 +106,10 @@ def make_frame(
     )
 
 
-def project_set(set_: Any, kept: int) -> Any:
+def project_set(set_: Any, count: int) -> Any:
     """Project a set to its first variables."""
     return set_.project_out(
-        sets.dimension_kinds().set, kept, set_.dim(sets.dimension_kinds().set) - kept
+        sets.dimension_kinds().set, count, set_.dim(sets.dimension_kinds().set) - count
     )
 
 
@@ -135,7 +135,7 @@ def _constraint_expression(constraint: Any, variables: Sequence[str]) -> Affine:
 
 
 def _solve_lattice(
-    variables: Sequence[str], equalities: Sequence[Affine], kept: tuple[str, ...], set_: Any
+    variables: Sequence[str], equalities: Sequence[Affine], fixed: tuple[str, ...], set_: Any
 ) -> tuple[dict[str, Affine], dict[str, Affine]]:
     """Parametrize the integer solutions of affine equalities.
 
@@ -143,7 +143,7 @@ def _solve_lattice(
         each variable over the parameters, and each parameter over the variables.
 
     Args:
-        kept: variables that stay parameters.
+        fixed: variables that stay parameters.
         set_: the isl set whose ranges decide the order: the variable with the widest range is eliminated first.
     """
     width = dict.fromkeys(variables, 0)
@@ -160,7 +160,7 @@ def _solve_lattice(
     fresh = 0
     for equality in equalities:
         e = equality.substitute(forward)
-        while free := {t: k for t, k in e.terms if t not in kept}:
+        while free := {t: k for t, k in e.terms if t not in fixed}:
             unit = [t for t, k in free.items() if abs(k) == 1]
             if unit:
                 t = max(unit, key=lambda t: (width.get(t, 0), list(inverse).index(t)))
@@ -215,11 +215,11 @@ def _skew_coordinates(
     inside: Any,
     names: Sequence[str],
     bounds: Mapping[str, tuple[int, int]],
-    kept: tuple[str, ...],
+    fixed: tuple[str, ...],
 ) -> tuple[str, Affine, Affine] | None:
     """Find a coordinate t and a combination `t + rest` that has at most half as many values."""
     best, found = 0.5, None
-    for t, rest in dict.fromkeys(_coordinate_combinations(inside, names, kept)):
+    for t, rest in dict.fromkeys(_coordinate_combinations(inside, names, fixed)):
         low, high = bounds[t]
         position = list(names).index(t)
         moved = {name: Affine.of(name) for name in names} | {t: Affine.of(t) - rest}
@@ -231,12 +231,12 @@ def _skew_coordinates(
 
 
 def _coordinate_combinations(
-    inside: Any, names: Sequence[str], kept: tuple[str, ...]
+    inside: Any, names: Sequence[str], fixed: tuple[str, ...]
 ) -> Iterator[tuple[str, Affine]]:
     """Yield coordinates that can be replaced by a sum of several, with the rest of the sum."""
     for a in _constraint_expressions(inside, names):
         for t, k in a.terms if len(a.terms) > 1 else ():
-            if abs(k) == 1 and t not in kept:
+            if abs(k) == 1 and t not in fixed:
                 yield t, (a - a.constant) * k - Affine.of(t)
 
 
@@ -260,14 +260,14 @@ class Digits(NamedTuple):
     values: Affine
 
 
-def find_digits(inside: Any, kept: Binders, rest: Binders) -> list[Digits]:
+def find_digits(inside: Any, fixed: Binders, rest: Binders) -> list[Digits]:
     """Find kept coordinates u with another coordinate r that is their leading digit at every point.
 
     (r, e) must run over no more points than u does.
     """
-    names, found = [*index_names((*kept, *rest))], list[Digits]()
+    names, found = [*index_names((*fixed, *rest))], list[Digits]()
     for a in _constraint_expressions(inside, names):
-        for (u, _), (r, _) in product(kept, rest):
+        for (u, _), (r, _) in product(fixed, rest):
             k = -a.coefficient(r) * a.coefficient(u)
             if abs(a.coefficient(u)) != 1 or k < 2 or len(a.terms) != 2:
                 continue

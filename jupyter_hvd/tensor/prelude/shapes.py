@@ -240,8 +240,8 @@ def _axis_slopes(f, spacing, k, order):
     if rank > 1 or (rank and order == 2):
         raise ValueError("places are of one dimension, and edge_order is 1 beside them")
 
-    def part(of, *ends):
-        return of[along(k, slice(*ends))]
+    def part(array, *ends):
+        return array[along(k, slice(*ends))]
 
     if rank:
         step = np.diff(spacing)[(*[None] * k, ..., *[None] * (f.ndim - 1 - k))]

@@ -314,11 +314,11 @@ class Observer:
         finally:
             self._calls -= 1
 
-    def _note_batch(self, given: Any) -> None:
+    def _note_batch(self, inputs: Any) -> None:
         """Note the rows of the arrays in a batch."""
         import tensorflow as tf
 
-        parts = [sum_sparse_rows(part) for part in tf.nest.flatten(given) if is_array(part)]
+        parts = [sum_sparse_rows(part) for part in tf.nest.flatten(inputs) if is_array(part)]
         if parts:
             self._write_events(
                 self._make_observation("batch", ("row",), tf.shape(parts[0])[0], [parts])
@@ -608,19 +608,19 @@ def is_sharded_by_tensorflow(dataset: Any) -> bool:
     return bool(policy != tf.data.experimental.AutoShardPolicy.OFF)
 
 
-def is_array(given: Any) -> bool:
+def is_array(value: Any) -> bool:
     """Whether the value holds numbers in rows. Placeholders of Keras do not."""
     import tensorflow as tf
 
-    if isinstance(given, np.ndarray):
-        return given.ndim > 0 and given.dtype.kind in "biuf"
-    if isinstance(given, tf.SparseTensor):
-        has_rows = given.shape.rank == 2
-    elif isinstance(given, tf.Tensor):
-        has_rows = given.shape.rank not in (None, 0)
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0 and value.dtype.kind in "biuf"
+    if isinstance(value, tf.SparseTensor):
+        has_rows = value.shape.rank == 2
+    elif isinstance(value, tf.Tensor):
+        has_rows = value.shape.rank not in (None, 0)
     else:
         return False
-    return has_rows and bool(given.dtype.is_floating or given.dtype.is_integer)
+    return has_rows and bool(value.dtype.is_floating or value.dtype.is_integer)
 
 
 def sum_sparse_rows(part: Any) -> Any:
@@ -643,9 +643,9 @@ def list_gradient_tensors(gradient: Any) -> Part:
     return [gradient]
 
 
-def list_argument_tensors(given: Any) -> Part:
+def list_argument_tensors(gradient: Any) -> Part:
     """Return the tensors of an optimizer's argument: a gradient, or a pair of a gradient and its variable."""
-    return list_gradient_tensors(given[0] if isinstance(given, tuple) else given)
+    return list_gradient_tensors(gradient[0] if isinstance(gradient, tuple) else gradient)
 
 
 def read_variable(variable: Any) -> Part:

@@ -80,9 +80,9 @@ def check_scaling(original: Record, scaled: Record, size: int) -> list[Check]:
     ]
 
 
-def name_check(size: int, what: str) -> str:
+def name_check(size: int, aspect: str) -> str:
     """Return the name of a check of the scaled program."""
-    return f"{SCALED_TO} {size}: {what}"
+    return f"{SCALED_TO} {size}: {aspect}"
 
 
 def without_details(record: Record) -> Record:

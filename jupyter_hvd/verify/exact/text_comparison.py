@@ -108,17 +108,18 @@ def shorten_line(line: str) -> str:
     return repr(line if len(line) <= MOST_SHOWN else f"{line[: MOST_SHOWN - 1]}…")
 
 
-def are_numbers_equal(one: str, two: str, tolerance: float) -> bool:
+def are_numbers_equal(reference: str, tested: str, tolerance: float) -> bool:
     """Whether two printed numbers are equal: integers exactly, others within the tolerance or one unit in the last digit."""
-    if one == two:
+    if reference == tested:
         return True
-    if not (is_decimal(one) or is_decimal(two)):
+    if not (is_decimal(reference) or is_decimal(tested)):
         return False
-    a, b = float(one), float(two)
+    a, b = float(reference), float(tested)
     if a != a or b != b:
         return a != a and b != b
     allowed = max(
-        tolerance * max(1.0, abs(a)), LAST_DIGIT * max(last_digit_value(one), last_digit_value(two))
+        tolerance * max(1.0, abs(a)),
+        LAST_DIGIT * max(last_digit_value(reference), last_digit_value(tested)),
     )
     return a == b or abs(a - b) <= allowed
 

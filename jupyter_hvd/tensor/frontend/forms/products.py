@@ -112,12 +112,12 @@ LETTERS = r"[A-Za-z]*(\.\.\.)?[A-Za-z]*"  # of one array
 
 
 def _name_ellipsis(
-    t: Any, spec: str, each: Sequence[str], arrays: Sequence[Any]
+    t: Any, spec: str, letters: Sequence[str], arrays: Sequence[Any]
 ) -> tuple[list[str], list[Any]]:
     """Return names for the axes that `...` stands for in `einsum`, and the arrays broadcast along them."""
     wholes = [t.whole(x) for x in arrays]
     spans: list[tuple[int, int]] = []
-    for part, x in zip(each, wholes, strict=True):
+    for part, x in zip(letters, wholes, strict=True):
         first, last = part.find("..."), len(t.dims(x)) - len(part.rpartition("...")[2])
         spans.append((first, last) if first >= 0 else (0, 0))
         if first > last:

@@ -252,9 +252,9 @@ def pad(t: Any, x: Any, width: Any, mode: str = "constant", constant_values: Any
 def _widths_by_axis(t: Any, value: Any, rank: int) -> list[list[Any]]:
     """Return a width for both ends of each axis, from one for all, one for both ends, or one for each."""
 
-    def parts(one: Any) -> Any:
-        one = t.listed(t._structure(one))
-        return list(one) if isinstance(one, tuple | list) else one
+    def parts(widths: Any) -> Any:
+        widths = t.listed(t._structure(widths))
+        return list(widths) if isinstance(widths, tuple | list) else widths
 
     said = parts(value)
     rows = [*map(parts, said)] if isinstance(said, list) else [said]

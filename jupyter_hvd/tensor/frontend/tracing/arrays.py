@@ -53,13 +53,13 @@ class SizesMet(Exception):  # noqa: N818 - no error
     """
 
     def __init__(
-        self, left: Affine, right: Affine | None, exact: bool, place: Place | None
+        self, left: Affine, right: Affine | None, exact: bool, position: Place | None
     ) -> None:
         super().__init__(left, right)
         self.left = left
         self.right = right
         self.exact = exact
-        self.place = place
+        self.place = position
         self.refused: TensorError | None = None  # what there is to say where no arguments are
 
 
@@ -146,20 +146,20 @@ class Wholes(Packing):
 
     # Entries
 
-    def from_start(self, place: Any, size: Affine) -> Affine:
+    def from_start(self, index: Any, size: Affine) -> Affine:
         """Return an index as an offset from the start: `x[-1]` and `x[-k]` count from the end.
 
         `x[-i]` does if i cannot be 0 here; an argument k that is 0 gives the first entry.
         """
-        a = self.affine(place, "an index")
+        a = self.affine(index, "an index")
         if counts_from_the_end(a) and a.names & {i for i, _ in self.binders}:
             within = conj(*self.conditions, compare("≤", 0, a))
             if a.constant < 0 or sets.is_impossible(tuple(self.binders), within):
                 return size + a
         if a.names and a.names <= self.integers and all(c < 0 for _, c in a.terms):
-            place = self.number(a)
-            a = Affine.of(place)
-        return size + a.constant if isinstance(place, int) and a.constant < 0 else a
+            index = self.number(a)
+            a = Affine.of(index)
+        return size + a.constant if isinstance(index, int) and a.constant < 0 else a
 
     def entry_within(self, array: Value, a: Affine) -> Any:
         """Return `array[a]` as a part that shares the array's entries, not a copy."""
@@ -234,10 +234,10 @@ class Wholes(Packing):
         """Return the context in which several binders are open."""
         return _Nested(self, binders)
 
-    def _fresh_binders(self, dims: Sequence[Affine], of: Sequence[Value]) -> list[Binder]:
+    def _fresh_binders(self, dims: Sequence[Affine], operands: Sequence[Value]) -> list[Binder]:
         """Return a binder with an unused name for each size."""
         taken = {*self.reserved, *(i for i, _ in self.binders)}
-        for value in of:
+        for value in operands:
             taken |= inner_indices(value.term)
         names = (x for x in self._index_names() if x not in taken)
         return [Binder(next(names), size) for size in dims]
@@ -265,11 +265,11 @@ class Wholes(Packing):
 
         return self.build(dims, at, *operands)
 
-    def broadcast_dims(self, each: Sequence[tuple[Affine, ...]]) -> tuple[Affine, ...]:
+    def broadcast_dims(self, shapes: Sequence[tuple[Affine, ...]]) -> tuple[Affine, ...]:
         """Return the common sizes of several arrays under NumPy's broadcasting."""
-        rank = max((len(dims) for dims in each), default=0)
+        rank = max((len(dims) for dims in shapes), default=0)
         result = [Affine.of(1)] * rank
-        for dims in each:
+        for dims in shapes:
             for k, size in enumerate(dims, rank - len(dims)):
                 result[k] = self.meet(result[k], size)
         return tuple(result)
@@ -278,9 +278,9 @@ class Wholes(Packing):
         """Return an operand of a broadcast: its entries are read several times if its sizes differ from the result's."""
         return self.plainly(value) if self.dims(value) == dims else self.once(value)
 
-    def _aligned(self, value: Value, places: Sequence[Affine]) -> Value:
+    def _aligned(self, value: Value, indices: Sequence[Affine]) -> Value:
         """Return an operand's entry for indices of the broadcast result."""
-        return self.read(value, *broadcast_indices(self.dims(value), places))
+        return self.read(value, *broadcast_indices(self.dims(value), indices))
 
     def product(self, left: Value, right: Value) -> Value:
         """Return `[p]·a · [q]·b` as `[p∧q]·a·b`, so that a sum of it has only the terms that count."""
@@ -469,12 +469,12 @@ def _element_type(value: Value) -> Any:
     return type_
 
 
-def entry_aligned(array: Any, places: Sequence[Affine]) -> Any:
+def entry_aligned(array: Any, indices: Sequence[Affine]) -> Any:
     """Return the entry of an array of integers for indices of the broadcast result."""
-    return array.entry(broadcast_indices(array.dims, places))
+    return array.entry(broadcast_indices(array.dims, indices))
 
 
-def broadcast_indices(dims: Sequence[Affine], places: Sequence[Affine]) -> list[Affine]:
+def broadcast_indices(dims: Sequence[Affine], indices: Sequence[Affine]) -> list[Affine]:
     """Return the indices in an operand of these sizes for indices of the broadcast result."""
-    here = places[len(places) - len(dims) :]
+    here = indices[len(indices) - len(dims) :]
     return [Affine.of(0) if n == Affine.of(1) else a for n, a in zip(dims, here, strict=True)]

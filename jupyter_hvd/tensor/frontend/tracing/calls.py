@@ -276,11 +276,13 @@ class Tracer(Selections):
         parts = self._structure(value)
         return isinstance(parts, tuple) and not getattr(parts, "form", None)
 
-    def viewing(self, of: Any, made: Any) -> None:
+    def viewing(self, array: Any, made: Any) -> None:
         """Mark what is made of an array, or several parts of it, as sharing its entries."""
         for one in made if isinstance(made, tuple | list) else [made]:
-            if isinstance(one, Value) and one is not of and isinstance(of, Value):
-                one.of_nature(Nature(0, numbers_of(of), self.memory.of(of), of.nature.within))
+            if isinstance(one, Value) and one is not array and isinstance(array, Value):
+                one.of_nature(
+                    Nature(0, numbers_of(array), self.memory.of(array), array.nature.within)
+                )
 
     def no_list(self, value: Any) -> Any:
         """Return a value without the mark that it is a Python list."""
@@ -293,10 +295,10 @@ class Tracer(Selections):
         """Mark an array's numbers as being of this NumPy type."""
         return value.of_nature(replace(value.nature, numbers=numbers))
 
-    def like(self, made: Value, of: Any, within: bool) -> None:
+    def like(self, made: Value, array: Any, within: bool) -> None:
         """Copy what NumPy knows of an array's numbers, and their range if `within`, to what is made of them."""
-        range_ = range_of(of) if within else None
-        made.of_nature(replace(made.nature, numbers=numbers_of(of), within=range_))
+        range_ = range_of(array) if within else None
+        made.of_nature(replace(made.nature, numbers=numbers_of(array), within=range_))
 
     def of_integers_alone(self, made: Any, values: Sequence[Any], ordered: bool) -> None:
         """Mark what is made only of integers as integers; within the same range if it is `ordered`."""
@@ -458,9 +460,9 @@ class Tracer(Selections):
             name = "vstack"
         return self.no_list(forms.build(self, name, list(parts)))
 
-    def grid(self, sparse: bool, places: tuple[Any, ...]) -> Any:
+    def grid(self, sparse: bool, ranges: tuple[Any, ...]) -> Any:
         """Return `np.mgrid[…]`, or `np.ogrid[…]` if sparse."""
-        return forms.grid(self, places if len(places) > 1 else places[0], sparse)
+        return forms.grid(self, ranges if len(ranges) > 1 else ranges[0], sparse)
 
     def joined_lists(self, left: Any, right: Any) -> Any:
         """Return the concatenation of two lists."""

@@ -87,11 +87,11 @@ class Places(Arithmetic):
 
         return Indices(self.dims(integers), entry)
 
-    def integers_in(self, value: Any, what: str) -> Any:
+    def integers_in(self, value: Any, subject: str) -> Any:
         """Return an array of integers as an object with sizes and entries.
 
         Args:
-            what: the function that takes it, for the error.
+            subject: the function that takes it, for the error.
 
         Raises:
             TensorError: it is something else.
@@ -99,15 +99,15 @@ class Places(Arithmetic):
         if is_index_array(value):
             return value.data
         if numbers_of(whole := self.whole(value)) != "int":
-            raise self.error(f"{what} takes an array of integers", "pass the labels as one")
+            raise self.error(f"{subject} takes an array of integers", "pass the labels as one")
         return self._computed_indices(whole)
 
     def side_by_side_places(
-        self, places: Sequence[Any]
+        self, index_arrays: Sequence[Any]
     ) -> tuple[tuple[Affine, ...], list[Indices]]:
         """Return the broadcast sizes of arrays of integers, and each array at those sizes."""
-        dims = self.broadcast_dims([tuple(p.dims) for p in places])
-        return dims, [Indices(dims, partial(entry_aligned, p)) for p in places]
+        dims = self.broadcast_dims([tuple(p.dims) for p in index_arrays])
+        return dims, [Indices(dims, partial(entry_aligned, p)) for p in index_arrays]
 
     def _bounds_of(self, index: Value) -> tuple[Affine, Affine]:
         """Return a lower bound, and an exclusive upper one, of an integer that data decide.

@@ -39,24 +39,24 @@ class Entries(Subscripts):
     grid: Callable[[bool, tuple[Any, ...]], Any]
     side_by_side: Callable[[Any, tuple[Any, ...]], Any]
 
-    def _container_part(self, whole: Any, keys: tuple[Any, ...]) -> Any:
+    def _container_part(self, container: Any, keys: tuple[Any, ...]) -> Any:
         """Return a part of a container: `params["w"]`, `layers[0]`, `(a, b)[1:]`."""
         key, *rest = keys
-        if self.memory.has_changed(whole):
+        if self.memory.has_changed(container):
             raise self.error(
                 "a part of this has been changed by another name since",
                 "use one name, or take a copy before: `e = d.copy()`",
             )
-        if isinstance(whole, dict):
-            if not isinstance(key, str | int) or key not in whole:
-                raise self.error(f"no part {key!r}", f"there are {', '.join(map(repr, whole))}")
-            part = whole[key]
+        if isinstance(container, dict):
+            if not isinstance(key, str | int) or key not in container:
+                raise self.error(f"no part {key!r}", f"there are {', '.join(map(repr, container))}")
+            part = container[key]
         elif isinstance(key, slice):
-            part = whole[key]
-        elif isinstance(whole, list) and not isinstance(key, int):
-            return self.entry_of(self.whole(whole), keys)
+            part = container[key]
+        elif isinstance(container, list) and not isinstance(key, int):
+            return self.entry_of(self.whole(container), keys)
         else:
-            part = self._selection(tuple(whole), key)
+            part = self._selection(tuple(container), key)
         return self.entry_of(part, tuple(rest)) if rest else part
 
     def entry_at(self, value: Any, a: Affine) -> Any:

@@ -286,13 +286,13 @@ class Recurrences(Entries):
         """Return the terms that a value consists of; of anything but a tensor none."""
         return parts_of(self.pack(value)[0]) if isinstance(value, Value) else ()
 
-    def _trace_carrying(self, loop: Loop, known: Known = NOTHING_YET) -> tuple[Any, ...]:
+    def _trace_carrying(self, loop: Loop, assumptions: Known = NOTHING_YET) -> tuple[Any, ...]:
         """Trace a loop that carries values, under assumptions; return the values of the names after it."""
         self.at(loop.k)
         so_far, names, values = self.so_far(), loop.names, loop.values
-        filled, steps = known.filled, known.steps
-        kinds = known.kinds or [*map(kind_of, values)]
-        ranges = list(known.ranges) or [
+        filled, steps = assumptions.filled, assumptions.steps
+        kinds = assumptions.kinds or [*map(kind_of, values)]
+        ranges = list(assumptions.ranges) or [
             value.nature.within if isinstance(value, Value) else None for value in values
         ]
         index, size, item, within = self.turn(loop, ragged=True)
@@ -331,12 +331,14 @@ class Recurrences(Entries):
             if list_.is_measured:
                 raise UnreadableError(list_, self.place)
         if fixed := frozenset(filter(None, map(self._read_as_growing, begun, left))):
-            again = replace(known, filled=fixed | filled, ranges=())
+            again = replace(assumptions, filled=fixed | filled, ranges=())
         elif kept_kinds != kinds:
-            again = replace(known, kinds=kept_kinds, ranges=())
+            again = replace(assumptions, kinds=kept_kinds, ranges=())
         elif wider != ranges:  # with what holds after a turn; then without
             again = replace(
-                known, kinds=kinds, ranges=[None] * len(wider) if known.ranges else wider
+                assumptions,
+                kinds=kinds,
+                ranges=[None] * len(wider) if assumptions.ranges else wider,
             )
         if again is not None:
             self.back_to(so_far)

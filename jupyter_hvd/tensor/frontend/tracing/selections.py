@@ -70,14 +70,14 @@ class Selections(Statements):
             chosen.integers = array if is_index_array(array) and not rest else None
         return chosen
 
-    def in_slice(self, place: slice, size: Affine) -> Value:
+    def in_slice(self, bounds: slice, size: Affine) -> Value:
         """Return the condition array of the positions in a slice whose ends data or indices decide."""
-        if place.step not in (None, 1):
+        if bounds.step not in (None, 1):
             raise self.error(
                 "a slice with a step whose ends data decide, or are a `max` or `min` of indices",
                 "loop over its entries: `for j in range(k[i], k[i + 1], 2): …`",
             )
-        segment = self.segment(place.start, place.stop)
+        segment = self.segment(bounds.start, bounds.stop)
         if segment is not None and segment[0].is_constant and segment[0].constant >= 0:
             begin, end, holds = segment
 
@@ -86,18 +86,18 @@ class Selections(Statements):
 
             chosen: Value = as_truth(self.condition_array([size], lies_in))
             return chosen
-        by_data = [sought_of(end) is not None for end in (place.start, place.stop)]
+        by_data = [sought_of(end) is not None for end in (bounds.start, bounds.stop)]
         lows = (
             ()
-            if place.start is None or by_data[0]
-            else self._extremes_of_bound(place.start, "maximum")
+            if bounds.start is None or by_data[0]
+            else self._extremes_of_bound(bounds.start, "maximum")
         )
         ends = (
             ()
-            if place.stop is None or by_data[1]
-            else self._extremes_of_bound(place.stop, "minimum")
+            if bounds.stop is None or by_data[1]
+            else self._extremes_of_bound(bounds.stop, "minimum")
         )
-        for end in (place.start, place.stop):
+        for end in (bounds.start, bounds.stop):
             for p, a in self.cases_of(end) or ():
                 with self.scope(condition=p):  # below 0 it would be counted from the end
                     self.looked("the slice", "the array", a, a + 1)
@@ -106,7 +106,7 @@ class Selections(Statements):
             return conj(*(compare("≤", a, j) for a in lows), *(compare("<", j, a) for a in ends))
 
         mask: Value = as_truth(self.condition_array([size], within))
-        for end, op in ((place.start, "<="), (place.stop, ">")):
+        for end, op in ((bounds.start, "<="), (bounds.stop, ">")):
             if sought_of(end) is not None:
                 mask = self._both(mask, self._places_from(end, op, size))
         return mask

@@ -237,13 +237,13 @@ class Subscripts(Places):
             replace(value.nature, shares=shares, lists=min(value.nature.lists, 1))
         )
 
-    def _clamped_places(self, indices: tuple[Any, ...], own: Sequence[Affine]) -> tuple[Any, ...]:
+    def _clamped_places(self, indices: tuple[Any, ...], sizes: Sequence[Affine]) -> tuple[Any, ...]:
         """Return the indices in brackets, with integers that data decide clamped to their axes."""
         if not any(isinstance(place, Value) and self.is_array(place) for place in indices):
             return indices
-        spelt = self._expand_ellipsis(indices, len(own))
-        sizes = iter(own)
-        each = [(place, None if place is None else next(sizes)) for place in spelt]
+        spelt = self._expand_ellipsis(indices, len(sizes))
+        remaining = iter(sizes)
+        each = [(place, None if place is None else next(remaining)) for place in spelt]
         return tuple(
             self.clamped(place, size) if isinstance(place, Value) and size is not None else place
             for place, size in each
@@ -669,7 +669,7 @@ class Subscripts(Places):
     def _named_later(
         self,
         index_arrays: Sequence[tuple[int, Any]],
-        turns: Sequence[Affine],
+        iterations: Sequence[Affine],
         sizes: Sequence[Affine],
         array: Value,
     ) -> Value | None:
@@ -681,7 +681,7 @@ class Subscripts(Places):
 
         def entry(*e: Affine) -> Value:
             def same(*at: Affine) -> Value:
-                after, places = at[: len(turns)], at[len(turns) :]
+                after, places = at[: len(iterations)], at[len(iterations) :]
                 agree = [self.truth_of(_before(e, after))]
                 for (p, _), k in zip(looked, places, strict=True):
                     agree += [self.is_at(p.entry(e), k), self.is_at(p.entry(after), k)]
@@ -689,9 +689,9 @@ class Subscripts(Places):
                     agree.append(self.whole(self._compare("==", p.entry(e), p.entry(after))))
                 return reduce(self.product, agree)
 
-            return self.total([*turns, *(n for _, n in looked)], same, array)
+            return self.total([*iterations, *(n for _, n in looked)], same, array)
 
-        return self.once(self.build(turns, entry, array), "later")
+        return self.once(self.build(iterations, entry, array), "later")
 
     def stored_by_lists(
         self,
@@ -701,11 +701,14 @@ class Subscripts(Places):
         value: Any,
         op: str,
         once: bool = False,
-        own: Sequence[Affine] = (),
+        sizes: Sequence[Affine] = (),
     ) -> Any:
         """Return the array after `y[[0, 2]] = v`: one index after the other; if `once`, only the last of equal indices counts."""
-        own = own or self.dims(target)
-        spelt, value = self._expand_ellipsis(indices, len(own)), self.once(self.whole(value), "new")
+        sizes = sizes or self.dims(target)
+        spelt, value = (
+            self._expand_ellipsis(indices, len(sizes)),
+            self.once(self.whole(value), "new"),
+        )
         many = [p for p in spelt if isinstance(p, _Many)]
         if not all(map(is_written, many)):
             raise self.error(
@@ -727,7 +730,7 @@ class Subscripts(Places):
             entry = [Index(self, a) for a in broadcast_indices(block, at)]
             row = self.subscript(value, (*[slice(None)] * lead, *entry)) if block else value
             if once and op and all(isinstance(p, int | slice) for p in here):
-                ints = [(p, n) for p, n in zip(here, own, strict=True) if isinstance(p, int)]
+                ints = [(p, n) for p, n in zip(here, sizes, strict=True) if isinstance(p, int)]
                 e = tuple(p if p >= 0 else self.number(n) + p for p, n in ints)
             stores[e] = here, row
         for here, row in stores.values():
@@ -735,17 +738,17 @@ class Subscripts(Places):
         return target
 
     def new_entry(
-        self, axes: Sequence[Axis | One], here: Sequence[Affine], value: Value
+        self, axes: Sequence[Axis | One], position: Sequence[Affine], value: Value
     ) -> tuple[Predicate, Value]:
         """Return whether an entry of an array is stored to, and what is stored there."""
         if _have_gaps(axes):
-            return self._spread_out(axes, here, value)
-        held = [axis.holds(k) for axis, k in zip(axes, here, strict=True)]
+            return self._spread_out(axes, position, value)
+        held = [axis.holds(k) for axis, k in zip(axes, position, strict=True)]
         inner = [i for axis, (_, i) in zip(axes, held, strict=True) if axis.length is not None]
         return conj(*(p for p, _ in held)), self._aligned(value, inner)
 
     def _spread_out(
-        self, axes: Sequence[Axis | One], here: Sequence[Affine], value: Value
+        self, axes: Sequence[Axis | One], position: Sequence[Affine], value: Value
     ) -> tuple[Predicate, Value]:
         """Return whether a position is one of the stored ones of a slice with a step, and what is stored there."""
         lengths = [axis.length for axis in axes if axis.length is not None]
@@ -755,7 +758,7 @@ class Subscripts(Places):
             rest = iter(at)
             taken = [
                 a.holds(k)[0] if a.length is None else compare("=", k, a.place(next(rest)))
-                for a, k in zip(axes, here, strict=True)
+                for a, k in zip(axes, position, strict=True)
             ]
             p = conj(*taken)
             for (i, n), _ in zip(self.binders[::-1], at, strict=False):
