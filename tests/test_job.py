@@ -316,7 +316,7 @@ def test_labels(text: str) -> None:
     assert re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", kubernetes_name(text))
 
 
-def test_the_folder_that_is_told_can_be_typed(hvd, tmp_path: Path) -> None:
+def test_the_folder_that_is_printed_can_be_typed(hvd, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(FIT)
     done = hvd("job", "train.py", "--slurm", "-n", 2, "-o", "a $b's")
     folder = shlex.quote("a $b's")

@@ -104,18 +104,18 @@ class ProgressLines:
     def __init__(self, console: Console) -> None:
         self.console = console
         self.step, self.share = "", 0.0
-        self.begun = self.told = 0.0
+        self.begun = self.shown_at = 0.0
 
     def __call__(self, step: str, share: float) -> None:
         now = time.monotonic()
         if step != self.step:
             self.step, self.begun = step, now
             self._print_line(step, share, now)
-        elif share >= self.share + TELL_EACH or now >= self.told + TELL_AFTER:
+        elif share >= self.share + TELL_EACH or now >= self.shown_at + TELL_AFTER:
             self._print_line(f"{step} for {now - self.begun:.0f} s", share, now)
 
     def _print_line(self, text: str, share: float, now: float) -> None:
         """Print a step and the share of files compiled, and remember when."""
-        self.told, self.share = now, share
+        self.shown_at, self.share = now, share
         percent = f", {share:.0%} of the files compiled" if 0 < share < 1 else ""
         self.console.print(f"{text}{percent}", markup=False, highlight=False, soft_wrap=True)

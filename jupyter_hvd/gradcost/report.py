@@ -395,7 +395,7 @@ def _make_rows(
     whole = 0
     for line in part.lines:
         row = make(line)
-        rows += [row, *map(make, line.turns)]
+        rows += [row, *map(make, line.iterations)]
         whole += row.operations or 0
     return tuple(
         replace(row, share=(row.operations or 0) / whole if whole else 0.0) for row in rows
@@ -448,7 +448,7 @@ def make_curve(subject: Subject, slider: Size, sizes: Sizes) -> Curve:
 
 def _stored_curves(subject: Subject, sliders: Sequence[Size], sizes: Sizes) -> dict[str, Curve]:
     """Return the numbers that loops store, over each size that determines a loop's iterations."""
-    turns = {name for loop in subject.kept for name in loop.turns.names}
+    turns = {name for loop in subject.kept for name in loop.iterations.names}
     kinds = "whole", "carried", "blocks"
     return {
         slider.name: _count_over(subject, slider, sizes, kinds, partial(_stored_total, subject))

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from .lowering.sharding import Along
 
 DEPTH = 4  # of parts in parts that are looked at
-SETTLED = frozenset((NoneType, ModuleType, bool, int, float, complex, str))
+IMMUTABLE_TYPES = frozenset((NoneType, ModuleType, bool, int, float, complex, str))
 
 
 @overload
@@ -392,7 +392,7 @@ def _is_same_by_identity(value: Any) -> bool:
         return False
     if isinstance(value, MethodType | functools.partial):
         return False
-    return type(value) in SETTLED or callable(value) or _is_array(value)
+    return type(value) in IMMUTABLE_TYPES or callable(value) or _is_array(value)
 
 
 def _is_array(value: Any) -> bool:
@@ -403,7 +403,7 @@ def _is_array(value: Any) -> bool:
 def _snapshot_contents(value: Any, depth: int) -> Any:
     """Return the contents of a value. A list, dictionary or user-defined object may have other contents at the next call."""
     kind = type(value)
-    if kind in SETTLED:
+    if kind in IMMUTABLE_TYPES:
         return kind, value
     if is_data(value):  # a parameter, of which only the type counts
         with suppress(TensorError):  # which the program gets where it reads it

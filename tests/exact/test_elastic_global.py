@@ -242,7 +242,9 @@ def test_a_rank_that_comes_back_changes_no_result(tmp_path: Path, monkeypatch, t
             Program(copy, tmp_path / "train.py", module=RANK_MODULE),
             folder,
             policy=FreedInTraining(place_ranks(3), 2, 3),
-            restarted=lambda ended, following: starts.append((ended.code == RESIZED, following.size)),
+            restarted=lambda ended, following: starts.append(
+                (ended.code == RESIZED, following.size)
+            ),
             listener=lambda rank, _, text: lines.append(text) if rank == 0 else None,
             environment={**common_variables(Options(batch="global")), RESUME_VARIABLE: "1"},
         )

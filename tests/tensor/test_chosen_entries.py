@@ -155,7 +155,7 @@ def test_functions_end_where_sizes_say():
     assert largest.interpret(x[:5]) == max(x[:5])
 
 
-def test_places_of_one_turn_and_of_the_next():
+def test_places_of_one_iteration_and_of_the_next():
     """Two places of one turn that no turn shares are two columns; where turns share them, the last is right."""
 
     def columns(x):

@@ -260,7 +260,7 @@ def _join_tables(
     ]
     best = min(matches, key=lambda m: m.total, default=None)
     if best is not None and best.total <= rows * prod(ranges[i] for i in best.values):
-        waiting = [q for q in waiting if q is not best.settled]
+        waiting = [q for q in waiting if q is not best.implied]
         for joined, found_rows in best.expand_rows(columns, ranges):
             yield from _join_tables(joined, found_rows, ranges, waiting, data)
         return
@@ -348,15 +348,14 @@ def _expand_counts(count: Any) -> Iterator[tuple[Any, Any]]:
 class _Matches:
     """The tuples of a relation that agree with each row in the known arguments: `count_points` tuples from `first` on.
 
-    `values` has, for each index that a tuple determines, the argument and the tuples' entries. `settled` is the relation, if
-    it
-    holds for all joined tuples.
+    `values` has, for each index that a tuple determines, the argument and the tuples' entries. `implied` is the
+    relation, if it holds for all joined tuples.
     """
 
     first: Any
     count: Any
     values: Mapping[str, tuple[Affine, Any]]
-    settled: Predicate | None
+    implied: Predicate | None
 
     @property
     def total(self) -> int:

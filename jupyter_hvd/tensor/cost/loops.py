@@ -38,8 +38,8 @@ def loop_interfaces(program: Program, sizes: Sizes) -> int:
             carried = sum(_entry_count(gens, sizes) for gens in loop.carried)
             rows = sum(_entry_count(program[x].gens[1:], sizes) for x in loop.rows)
             wholes = sum(_entry_count(program[x].gens, sizes) for x in loop.wholes)
-            turn = 2 * carried + rows + wholes + loop_interfaces(loop.body, sizes)
-            total += carried + wholes + max(0, loop.size.evaluate(sizes)) * turn
+            iteration = 2 * carried + rows + wholes + loop_interfaces(loop.body, sizes)
+            total += carried + wholes + max(0, loop.size.evaluate(sizes)) * iteration
     return total
 
 
@@ -113,12 +113,12 @@ def iteration_statements(
     Args:
         terms_by_name: is filled with the names of the iteration's variables.
     """
-    turn = Affine.of(loop.index)
+    iteration = Affine.of(loop.index)
     inside: dict[str, Term] = {}
     for j, (x, gens) in enumerate(zip(called, loop.carried, strict=True)):
         element = type_of(Constant(gens, 0))
-        inside[f"s{j}"] = entry(Var(x, Array(loop.size + 1, element)), turn)
-    inside |= {f"r{j}": entry(variables[x], turn) for j, x in enumerate(loop.rows)}
+        inside[f"s{j}"] = entry(Var(x, Array(loop.size + 1, element)), iteration)
+    inside |= {f"r{j}": entry(variables[x], iteration) for j, x in enumerate(loop.rows)}
     inside |= {f"c{j}": variables[x] for j, x in enumerate(loop.wholes)}
     for statement in loop.body.statements:
         rhs = statement.rhs

@@ -75,12 +75,12 @@ class Line:
     costs: Mapping[str, Formula]
     points: Formula
     entries: Formula
-    turns: tuple[Line, ...] = ()  # of a loop, the statements of an iteration, over all of them
+    iterations: tuple[Line, ...] = ()  # of a loop, the statements of an iteration, over all of them
 
     @property
     def source_lines(self) -> tuple[tuple[Place, Mapping[str, Formula]], ...]:
         """The user's source lines for this statement, with the cost of each; for a loop, those of its body."""
-        spent = ((line.origin.place, line.costs) for line in self.turns or (self,))
+        spent = ((line.origin.place, line.costs) for line in self.iterations or (self,))
         return tuple((place, costs) for place, costs in spent if place is not None)
 
     @property
@@ -126,12 +126,12 @@ class ProgramCosts:
         line, rhs = _statement_line(statement, term), statement.rhs
         if isinstance(rhs, Recurrence):
             called = name_histories(self.ssa, statement.name, rhs)
-            turns = tuple(
+            iterations = tuple(
                 _cost_loop_body(statement.name, rhs, called, variables, (), statement.origin)
             )
             short = loop_header(rhs, statement.name, called, variables)
             spelling = Spelling(statement.name, short)
-            return replace(line, spelling=spelling, entries=NOTHING, turns=turns)
+            return replace(line, spelling=spelling, entries=NOTHING, iterations=iterations)
         return replace(line, entries=self.histories.get(statement.name, line.entries))
 
     @cached_property

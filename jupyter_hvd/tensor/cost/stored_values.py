@@ -16,24 +16,24 @@ from .statements import Line, ProgramCosts, Sizes
 class StoredValues:
     """The histories that the reverse of one loop reads: `whole` by default, `carried` with `checkpoint=True`."""
 
-    turns: Affine
+    iterations: Affine
     whole: tuple[Line, ...]
     carried: tuple[Line, ...]
 
     def stored_count(self, evaluate: Evaluator, sizes: Sizes) -> tuple[int, int, int] | None:
         """Return the number of stored values by default, with `checkpoint=True`, and in blocks: see `docs/recurrences.md`."""
-        turns = self.turns.evaluate(sizes)
+        iterations = self.iterations.evaluate(sizes)
         counts = [
             [evaluate(line.entries, sizes) for line in lines]
             for lines in (self.whole, self.carried)
         ]
-        if turns < 1 or any(n is None for part in counts for n in part):
+        if iterations < 1 or any(n is None for part in counts for n in part):
             return None
         whole, carried = (sum(n for n in part if n is not None) for part in counts)
         if whole == 0:
             return 0, 0, 0
-        length = max(1, ceil(sqrt(turns * carried / whole)))
-        blocks = ceil(turns / length) * carried / turns + length * whole / turns
+        length = max(1, ceil(sqrt(iterations * carried / whole)))
+        blocks = ceil(iterations / length) * carried / iterations + length * whole / iterations
         return whole, carried, min(whole, ceil(blocks))
 
 

@@ -115,7 +115,7 @@ def adjoint(
     elif has_aux:
         given = cotangents, output[1]
     made = reverse.builder.build_program(given)
-    return _keep_values(made, reverse.turns)
+    return _keep_values(made, reverse.iterations)
 
 
 def _active_variables(program: Program, wrt: set[str]) -> set[str]:
@@ -138,7 +138,7 @@ class _Reverse:
     due: dict[str, list[Inner]] = field(default_factory=dict)
     found: dict[tuple[str, tuple[int, ...]], Inner] = field(default_factory=dict)
     histories: dict[str, dict[int, str]] = field(default_factory=dict)  # their cotangents
-    turns: dict[str, _Iteration] = field(default_factory=dict)  # of each loop, in reverse
+    iterations: dict[str, _Iteration] = field(default_factory=dict)  # of each loop, in reverse
 
     def start_reverse(self, output: Output, seed: tuple[str, Type] | None) -> None:
         """Give each component of the output its part of the cotangent `seed`, or 1 (6.26)."""
@@ -201,13 +201,13 @@ class _Reverse:
             return
         self.builder.origin = Origin(source=statement.name, place=statement.origin.place)
         moved = {p: x for p, x in rhs.arguments.items() if p[0] == "s" or x in self.active}
-        turn, kept_by = _reverse_iteration(rhs, moved, self.checkpoint is True), statement.name
+        iteration, kept_by = _reverse_iteration(rhs, moved, self.checkpoint is True), statement.name
         if self.checkpoint == "blocks":
-            kept_by = self._recompute_loop(statement.name, rhs, turn)
+            kept_by = self._recompute_loop(statement.name, rhs, iteration)
         else:
-            self.turns[statement.name] = turn
-        turns = _Iterations(self.builder, statement.name, kept_by, rhs, due, turn)
-        for parameter, cotangent in turns.reverse_iterations().items():
+            self.iterations[statement.name] = iteration
+        iterations = _Iterations(self.builder, statement.name, kept_by, rhs, due, iteration)
+        for parameter, cotangent in iterations.reverse_iterations().items():
             self._add_cotangent(moved[parameter], cotangent, TRUE)
 
     def _recompute_loop(self, name: str, rhs: Recurrence, iteration: _Iteration) -> str:
@@ -435,7 +435,7 @@ class _Iterations:
     kept_by: str
     rhs: Recurrence
     due: Mapping[int, str]
-    turn: _Iteration
+    iteration: _Iteration
 
     def reverse_iterations(self) -> dict[str, str]:
         """Return the cotangents of the values that enter the loop, by the parameters of its body."""
@@ -443,7 +443,7 @@ class _Iterations:
         inside = Builder(prefix="B")
         cotangents = self._pull_back(inside, outside)
         starts = []
-        for place, (p, binders) in enumerate(self.turn.carried.items()):
+        for place, (p, binders) in enumerate(self.iteration.carried.items()):
             j = int(p[1:])
             begin = self.builder.add_statement(Constant(binders, 0), "loop")
             if p[0] == "c":
@@ -460,7 +460,7 @@ class _Iterations:
         made = Recurrence(self.rhs.index, size, tuple(starts), rows, self.rhs.wholes, body)
         source = self.builder.add_statement(made, "loop", self.name)
         found = {}
-        for place, (p, binders) in enumerate(self.turn.carried.items()):
+        for place, (p, binders) in enumerate(self.iteration.carried.items()):
             gens = number_binders("g", (size + 1, *in_ranges(binders)))
             history = self.builder.add_statement(
                 Part(source, place, len(starts), gens), "loop", self.name
@@ -475,7 +475,7 @@ class _Iterations:
         back = self.rhs.size - 1 - Affine.of(self.rhs.index)
         found: dict[str, str] = {}
         rows: dict[str, str] = {}  # the row for each parameter
-        for s in substitute_indices(self.turn.adjoint, {self.rhs.index: back}).statements:
+        for s in substitute_indices(self.iteration.adjoint, {self.rhs.index: back}).statements:
             made = rename(s.rhs, found)
             if isinstance(made, Input):
                 p = made.parameter
@@ -488,8 +488,8 @@ class _Iterations:
                 made = Input(p, type_of(made), (), made.gens)
             inside.origin = s.origin
             found[s.name] = inside.add_statement(made)
-        pulled = [found[x] for x in flatten_output(self.turn.adjoint.output)]
-        return dict(zip(self.turn.carried, pulled, strict=True))
+        pulled = [found[x] for x in flatten_output(self.iteration.adjoint.output)]
+        return dict(zip(self.iteration.carried, pulled, strict=True))
 
     def _read_stored_values(self, parameter: str) -> str:
         """Read the stored values of a parameter in all iterations, the last first."""
@@ -498,12 +498,12 @@ class _Iterations:
             return self._read_backwards(self.rhs.rows[j], 0)
         if parameter[0] == "s":
             return self._read_backwards(self._history_of(j, self.rhs.carried[j]), 0)
-        binders = [*self.turn.kept.values()][j]
+        binders = [*self.iteration.kept.values()][j]
         return self._read_backwards(self._history_of(len(self.rhs.starts) + j, binders), 1)
 
     def _history_of(self, index: int, binders: Binders) -> str:
         """Add a view of the loop's history at a position; return its variable."""
-        count = len(self.rhs.starts) + len(self.turn.kept)
+        count = len(self.rhs.starts) + len(self.iteration.kept)
         gens = number_binders("g", (self.rhs.size + 1, *in_ranges(binders)))
         return self.builder.add_statement(Part(self.kept_by, index, count, gens), "loop")
 
@@ -519,8 +519,8 @@ class _Iterations:
         """Add `⊞k:n, g. X[n-1-k+later, g]`; return its variable."""
         sizes = in_ranges(self.builder.defined[name].gens)[1:]
         binders = number_binders("g", (self.rhs.size, *sizes))
-        turn, *rest = pointwise(binders)
-        read = Factor(name, (self.rhs.size - 1 - turn + later, *rest))
+        iteration, *rest = pointwise(binders)
+        read = Factor(name, (self.rhs.size - 1 - iteration + later, *rest))
         return self.builder.add_statement(
             Contraction(binders, (), TRUE, (read,)), "loop", self.name
         )
@@ -539,12 +539,12 @@ def _keep_values(program: Program, reversed_iterations: Mapping[str, _Iteration]
     statements: list[Statement] = []
     for s in program.statements:
         if isinstance(s.rhs, Recurrence) and s.name in reversed_iterations:
-            turn, zeros = reversed_iterations[s.name], list[str]()
-            for binders in turn.kept.values():
+            iteration, zeros = reversed_iterations[s.name], list[str]()
+            for binders in iteration.kept.values():
                 zeros.append(f"{s.name}·{len(zeros)}")
                 begin = Constant(number_binders("g", in_ranges(binders)), 0)
                 statements.append(Statement(zeros[-1], begin, s.origin))
-            s = replace(s, rhs=replace(s.rhs, starts=(*s.rhs.starts, *zeros), body=turn.value))
+            s = replace(s, rhs=replace(s.rhs, starts=(*s.rhs.starts, *zeros), body=iteration.value))
         elif isinstance(s.rhs, Part) and s.rhs.source in reversed_iterations:
             loop = program[s.rhs.source]
             assert isinstance(loop, Recurrence)

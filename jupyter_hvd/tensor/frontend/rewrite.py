@@ -576,7 +576,7 @@ class _Rewriter:
         if added is not None and self.loops:
             name, operator = added
             assert isinstance(made.value, ast.Call)
-            return self._augment_call(node, name, operator, made.value.args[-1], "anew")
+            return self._augment_call(node, name, operator, made.value.args[-1], "augment_copy")
         names = _target_names(target)
         value = self._bind_call(node, target, made.value)
         return _make_assignment(node, names, value, always=not isinstance(target, ast.Name))

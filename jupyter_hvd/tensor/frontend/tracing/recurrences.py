@@ -67,7 +67,7 @@ ANYTHING = UnreadableValue("this name has no value unless the loop returns one",
 @dataclass
 class Change:
     """What one turn of a loop does to a name: `op` is `+`, `*`, `append`, or `=` and `+=` at places
-    `at` of an array, whose entries `places` are where `condition` holds. `anew` where the array is not
+    `at` of an array, whose entries `places` are where `condition` holds. `rebinds` where the array is not
     changed in place, `s = s + e`.
     """
 
@@ -76,7 +76,7 @@ class Change:
     condition: Predicate = TRUE
     places: tuple[str, ...] = ()
     at: tuple[Affine, ...] = ()
-    anew: bool = False
+    rebinds: bool = False
     under: Predicate = TRUE  # of its conditions those on which it happens
     masks: tuple[Value, ...] = ()  # conditions on data on which something is appended
     chosen: Term | None = None  # which entries of a block are appended, 1 or 0; None where all are
@@ -116,7 +116,7 @@ class Carried(UnreadableValue):
     @property
     def in_place(self) -> bool:
         """Whether the loop changes the array that the name has before it."""
-        return any(not change.anew for change in self.changes)
+        return any(not change.rebinds for change in self.changes)
 
     @property
     def changes_around(self) -> bool:
@@ -295,7 +295,7 @@ class Recurrences(Entries):
         ranges = list(assumptions.ranges) or [
             value.nature.within if isinstance(value, Value) else None for value in values
         ]
-        index, size, item, within = self.turn(loop, ragged=True)
+        index, size, item, within = self.open_iteration(loop, ragged=True)
         self.ensure_nonnegative_count(size)
         begun = tuple(
             self._pad_initial(

@@ -474,14 +474,14 @@ class Statements(Recurrences):
 
             pattern = "taken", loop.pattern
             return self._trace_for(replace(loop, pattern=pattern, bounds=pairs, body=chosen))
-        turns = self._iterations_to_write(loop)
-        if turns is not None and isinstance(loop.bounds, Iteration):
-            return self._one_after_the_other(turns, loop.values, loop.body)
-        if turns is not None and len(turns) <= LONG:
-            return self._trace_short(turns, loop)
+        iterations = self._iterations_to_write(loop)
+        if iterations is not None and isinstance(loop.bounds, Iteration):
+            return self._one_after_the_other(iterations, loop.values, loop.body)
+        if iterations is not None and len(iterations) <= LONG:
+            return self._trace_short(iterations, loop)
         return self.or_spelt_out(
             loop,
-            lambda: self._trace_loop(turns, loop),
+            lambda: self._trace_loop(iterations, loop),
             lambda each: self._one_after_the_other(each, loop.values, loop.body),
         )
 
@@ -654,7 +654,7 @@ class Statements(Recurrences):
 
     def _trace_independent(self, loop: Loop) -> tuple[Any, ...]:
         """Return the values of names after a loop whose iterations do not read what earlier ones left."""
-        index, size, item, within = self.turn(loop, ragged=True)
+        index, size, item, within = self.open_iteration(loop, ragged=True)
         with self.scope(Binder(index, size), within) as scope:
             carried = [
                 Carried(name, value, len(self.conditions), len(self.masks), again)
@@ -745,14 +745,14 @@ class Statements(Recurrences):
                 total = self.summed(index, size, guarded(p, change.term))
                 if change.numbers == "int":
                     total = total.of_nature(Nature(numbers="int"))
-                return self._augment("+", start, total, c.name, change.anew)
+                return self._augment("+", start, total, c.name, change.rebinds)
             case "*":
                 factor = Value(self, change.term)
                 if p != TRUE:
                     factor = self.chosen(self.truth_of(p), factor, 1)
                 array = Value(self, Gen(index, size, factor.term))
                 total = self.built("prod", array)
-                return self._augment("*", start, total, c.name, change.anew)
+                return self._augment("*", start, total, c.name, change.rebinds)
         return self._apply_store(c, start, change, index, size, p)
 
     def _appended_in_all(
@@ -952,14 +952,14 @@ class Statements(Recurrences):
         made = self._augment(op, target, value, name)
         return self._bind(name, self._change_in_place(target, made))
 
-    def anew(self, k: int, op: str, name: str, target: Any, value: Any) -> Any:
+    def augment_copy(self, k: int, op: str, name: str, target: Any, value: Any) -> Any:
         """Return the value of a name after `s = s + e` in a loop: the array that `s` was stays unchanged."""
         self.at(k)
         if lists_of(target) and op == "+" and not isinstance(target, Carried):
             return self._bind(name, self.joined_lists(target, value))
-        return self._bind(name, self._augment(op, target, value, name, anew=True))
+        return self._bind(name, self._augment(op, target, value, name, rebinds=True))
 
-    def _augment(self, op: str, target: Any, value: Any, name: str, anew: bool = False) -> Any:
+    def _augment(self, op: str, target: Any, value: Any, name: str, rebinds: bool = False) -> Any:
         """Return `target op value`; in a loop, record the change, which is computed at the loop's end."""
         if not isinstance(target, Carried):
             if target is UNSET or target is LOCAL:
@@ -976,7 +976,7 @@ class Statements(Recurrences):
             raise self.in_order(target.message, target.help)
         numbers = numbers_of(value)
         if op == "*" or not isinstance(value, int) or value != 0:
-            self._record(target, Change(op, self.whole(value).term, anew=anew, numbers=numbers))
+            self._record(target, Change(op, self.whole(value).term, rebinds=rebinds, numbers=numbers))
         return target
 
     def _extend(self, target: Any, value: Any) -> Any:
