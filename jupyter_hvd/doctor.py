@@ -60,7 +60,7 @@ def _check_tensorflow() -> list[Finding]:
 
 
 def _check_keras(tensorflow: str) -> Finding:
-    """Report whether ranks can compute with the Keras that a program gets in this environment."""
+    """Return the finding on whether ranks can compute with the Keras that a program gets here."""
     keras = version_of("keras") or "none"
     legacy = os.environ.get("TF_USE_LEGACY_KERAS") in ("1", "True", "true")
     backend = os.environ.get("KERAS_BACKEND", "tensorflow")
@@ -108,7 +108,7 @@ def _check_horovod() -> Finding:
 
 
 def _check_gpu_memory() -> Finding:
-    """Report whether this machine's GPUs have enough free memory for the ranks; state "missing" if there is no GPU."""
+    """Return the finding on free memory of this machine's GPUs; its state is "missing" if there is no GPU."""
     gpus = parse_gpus(query_gpus("--query-gpu=index,memory.total,memory.used"))
     if not gpus:
         return Finding("GPUs", "missing", "nvidia-smi finds none: TensorFlow computes on the CPU")
@@ -118,7 +118,7 @@ def _check_gpu_memory() -> Finding:
 
 
 def _check_mpi() -> Finding:
-    """Report whether `--launcher mpirun` works: the program that it would call, or the error that it would raise."""
+    """Return the finding on whether `--launcher mpirun` works."""
     try:
         require_mpi()
     except LaunchError as error:

@@ -68,7 +68,7 @@ class Axis:
     is_logarithmic: bool = False
 
     def part_of(self, value: float) -> float:
-        """Return the relative position of a value: 0 at `low`, 1 at `high`."""
+        """Return the position of a value on the axis: 0 at `low`, 1 at `high`; outside of these, below 0 or above 1."""
         low, high = self.low, self.high
         if self.is_logarithmic:
             low, high, value = log10(low), log10(high), log10(value)
@@ -103,10 +103,11 @@ def plot(
     frame: Frame = Frame(),
     has_legend: bool = False,
 ) -> str:
-    """Draw lines over two axes.
+    """Return an SVG image of lines over two axes.
 
     Args:
-        rule: the position of a vertical line. has_legend: name the series above the lines.
+        rule: the position of a vertical line.
+        has_legend: name the series above the lines.
     """
     left, right, top, bottom = frame.margins
     right, bottom = frame.width - right, frame.height - bottom
@@ -162,7 +163,7 @@ def _power_label(power: int) -> str:
 
 
 def draw_pattern(rows: Any, columns: Any, shape: tuple[int, int], words: str) -> str:
-    """Draw squares at the entries of a matrix, with `words` below.
+    """Return an SVG image with squares at the entries of a matrix, and `words` below.
 
     A matrix of more than `CELLS` rows or columns is drawn by blocks, darker the more entries a block has.
     """
@@ -177,7 +178,9 @@ def draw_pattern(rows: Any, columns: Any, shape: tuple[int, int], words: str) ->
     shades = np.ceil(SHADES * counts / full).astype(int)
     size = max(2, SIDE // max(cells))
     paths = [
-        element("path", opacity=(shade + 1) / (SHADES + 1), d=_squares(shades == shade, size))
+        element(
+            "path", opacity=(shade + 1) / (SHADES + 1), d=_draw_filled_cells(shades == shade, size)
+        )
         for shade in range(1, SHADES + 1)
         if np.any(shades == shade)
     ]
@@ -189,12 +192,16 @@ def draw_pattern(rows: Any, columns: Any, shape: tuple[int, int], words: str) ->
     return image([frame, drawing], across, down, f"entries {words}") + f"<div>{escape(words)}</div>"
 
 
-def _squares(chosen: Any, size: int) -> str:
-    """Return an SVG path over the chosen cells, with adjacent ones merged into one rectangle."""
+def _draw_filled_cells(cells: Any, size: int) -> str:
+    """Return the SVG path of the true cells of a boolean matrix; neighbours in a row are one rectangle.
+
+    Args:
+        size: of a cell, in pixels.
+    """
     import numpy as np
 
     parts = []
-    for row, line in enumerate(chosen):
+    for row, line in enumerate(cells):
         edges = np.flatnonzero(np.diff(np.concatenate([[0], line.astype(int), [0]])))
         for start, end in edges.reshape(-1, 2):
             parts.append(

@@ -89,8 +89,7 @@ class CalledFunction(ABC):
 
     @abstractmethod
     def captured(self, within: frozenset[CalledFunction | Helper] = frozenset()) -> Captured:
-        """Return the values of outer variables on which its programs depend, including those of the tensor functions that it
-        calls.
+        """Return a key of the outer values on which its programs depend, also of tensor functions that it calls.
 
         Args:
             within: functions that are being examined already, so that recursion ends.
@@ -98,7 +97,7 @@ class CalledFunction(ABC):
 
     @abstractmethod
     def references(self) -> Mapping[Reference, str]:
-        """Return the outer arrays that its programs read, and the names of the parameters that they become."""
+        """Return the outer arrays that its programs read, with the names of their parameters."""
 
     @abstractmethod
     def __tensor_inline__(self, tracer: Any, args: Any, kwargs: Any) -> Any:
@@ -192,11 +191,14 @@ class CalledFunction(ABC):
         cancelled: Callable[[], bool] | None = None,
         **kwargs: Any,
     ) -> Tuning:
-        """Time the ways to compute a call with these arguments, in turn, and compute calls of about these sizes by the fastest
-        from now on, in later processes too. `str` of what it returns is a table of the times.
+        """Time the candidates for a call with these arguments, and use the fastest for similar sizes from now on.
 
-        All give the same up to rounding, and the model's own choice stays where none is clearly faster. Raises TensorError
-        where the function is sharded, `TuningCancelledError` once `cancelled()` is true.
+        Later processes use it, too. All candidates give the same up to rounding, and the cost model's choice stays unless
+        another is clearly faster. The `str` of the result is a table of the times.
+
+        Raises:
+            TensorError: the function is sharded.
+            TuningCancelledError: `cancelled()` is true.
         """
         if self._shards:
             message = "a function that is divided among devices is not tuned"
@@ -227,7 +229,7 @@ class CalledFunction(ABC):
         return call
 
     def _at(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        """Return the call for these arguments, and show its types and sizes from now on."""
+        """Return the call for these arguments, and remember its types and sizes as the last ones."""
         call = self.specialised(*args, **kwargs)
         self._last, self.last_sizes = call.instance, call.sizes
         return call

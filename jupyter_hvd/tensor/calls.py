@@ -55,7 +55,7 @@ class Call(NamedTuple):
 
     @deep_recursion()
     def check(self) -> None:
-        """Raise TensorError where a read is out of range."""
+        """Raise TensorError if a read is out of range."""
         check(self.instance, self.arguments, self.sizes)
 
     @deep_recursion()
@@ -197,7 +197,7 @@ class PreviousCalls:
         self._lasting: Callable[..., Any]  # JAX's side of it, once there is a call
 
     def find(self, arguments: tuple[Any, ...], outside: Hashable) -> CachedCall | None:
-        """Return what an equal call has prepared; None where there was none."""
+        """Return what an equal earlier call has prepared; None if there was none."""
         if not self._known:
             return None
         others, entries = _split_off_entries(arguments)

@@ -59,8 +59,10 @@ def tensor(function: MethodType) -> TensorMethod: ...  # type: ignore[overload-o
 @overload
 def tensor(function: Callable[..., Any]) -> TensorFunction: ...
 def tensor(function: Callable[..., Any]) -> TensorFunction | TensorMethod:
-    """Make a Python function a tensor function. Syntax that the language does not have raises
-    TensorError here; what only types can show does when they are known.
+    """Convert a Python function to a tensor function.
+
+    Raises:
+        TensorError: the function has syntax that the language lacks; errors that depend on types come later.
     """
     from .frontend.rewrite import rewrite
 

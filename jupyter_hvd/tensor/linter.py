@@ -134,11 +134,16 @@ def lint(
     grow: Grow | None = None,
     start: int = 32,
 ) -> Lint:
-    """Whether `jax.grad` of a function of arrays grows faster than the function, in some ten seconds a size.
+    """Measure whether `jax.grad` of a function of arrays grows faster than the function; about ten seconds per size.
 
-    Axes of the arguments that are equally long are one size, and each size is doubled by itself, the entries repeated; or
-    `grow(n)` gives the arguments, for n from `start` on. `wrt` are the places of the arguments to differentiate by, as in
-    `jax.grad`; all of floats, if it is left out. Raises TensorError where the function gives no scalar, or has no such argument.
+    Axes of equal length are one size, and each size is doubled separately, with the entries repeated.
+
+    Args:
+        wrt: the positions of the arguments to differentiate by, as in `jax.grad`; all of floats by default.
+        grow: gives the arguments for n from `start` on, instead of doubling.
+
+    Raises:
+        TensorError: the function returns no scalar, or has no such argument.
     """
     import jax
 

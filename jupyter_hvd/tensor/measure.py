@@ -37,10 +37,10 @@ class Growth:
 def measure_doubled(
     measure: Callable[[int], Point | None], is_long: Callable[[Point], bool]
 ) -> list[Point]:
-    """Measure at sizes multiplied by 1, 2, 4, …
+    """Measure at sizes multiplied by 1, 2, 4, … until a point is the last.
 
     Args:
-        measure: measures at a factor; returns None where that is too large.
+        measure: measures at a factor; returns None if that is too large.
         is_long: whether a point is the last.
 
     Raises:
