@@ -269,7 +269,7 @@ def write_report(arguments: argparse.Namespace, verification: AgainstVerificatio
 
 
 def ask_confirmation(question: str, arguments: argparse.Namespace) -> bool:
-    """Ask a yes-or-no question on the terminal; without one, the answer is no."""
+    """Ask a yes-or-no question on the terminal; return whether the answer is yes, False without a terminal."""
     if arguments.json or arguments.events or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     print(f"{question}. Go on? [y/N] ", end="", file=sys.stderr, flush=True)

@@ -400,7 +400,7 @@ class RulesHandler(Handler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """Return the list of rules."""
+        """Finish with the list of rules."""
         await self.answer_request("rules")
 
 

@@ -94,7 +94,7 @@ def _object_members(text: str, start: int) -> dict[str, _Member]:
 
 
 def _element_starts(text: str, start: int) -> Iterator[int]:
-    """Return the positions at which the elements of the JSON array at `start` begin."""
+    """Yield the positions at which the elements of the JSON array at `start` begin."""
     place = _skip_blanks(text, start + 1)
     while text[place] != "]":
         yield place

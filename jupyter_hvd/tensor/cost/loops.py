@@ -71,7 +71,7 @@ def count_stored_values(program: Program) -> dict[str, Formula]:
 
 
 def _read_variables(e: Term) -> Iterator[tuple[str, Affine | None]]:
-    """Return the variables that a term reads, each with its first index; None where the full array is read."""
+    """Yield the variables that a term reads, each with its first index; None if the full array is read."""
     root, places = strip_entries(e)
     if isinstance(root, Var):
         yield root.name, places[0] if places else None

@@ -182,7 +182,7 @@ def _merge_regions(formula: Formula) -> Formula:
 
 
 def _fixed_sizes(region: Predicate) -> Iterator[tuple[str, int]]:
-    """Return the sizes whose value a region fixes."""
+    """Yield the sizes whose value a region fixes, with that value."""
     for q in conjuncts(region):
         if isinstance(q, Compare) and q.op == "=":
             for a, b in ((q.left, q.right), (q.right, q.left)):

@@ -241,7 +241,7 @@ def _coordinate_combinations(
 
 
 def _constraint_expressions(inside: Any, names: Sequence[str]) -> Iterator[Affine]:
-    """Return the expressions that are nonnegative or zero in some part of a set; parts with remainders are left out."""
+    """Yield the expressions that are nonnegative or zero in some part of a set, without those with remainders."""
     for basic in inside.get_basic_sets():
         if not basic.dim(sets.dimension_kinds().div):
             for constraint in basic.get_constraints():

@@ -30,7 +30,7 @@ class Points(ABC):
 
     @abstractmethod
     def is_member(self, relation: str, arguments: tuple[Affine, ...]) -> Aligned:
-        """Whether index tuples are in a relation; false outside its array."""
+        """Return where index tuples are in a relation, with the axes of the result; False outside its array."""
 
     @abstractmethod
     def add_axis(self, axis: str, extent: int) -> Points:
@@ -68,7 +68,7 @@ class Points(ABC):
         raise TypeError(p)
 
     def _is_multiple(self, index: str, extent: int, difference: Affine) -> Aligned:
-        """Test `∃ index:extent. difference = 0` at each point by a division, instead of trying all values."""
+        """Return where `∃ index:extent. difference = 0` holds, by a division instead of trying all values."""
         k = difference.coefficient(index)
         if k == 0:  # it stands on both sides
             rest, axes = self.affine_values(difference)

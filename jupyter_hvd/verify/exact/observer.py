@@ -562,7 +562,7 @@ class Observer:
             self._keras_variables.append(variable)
 
     def _read_variables(self) -> Iterator[Variable]:
-        """Return the variables with their current values, except those in a dataset's graph."""
+        """Yield the variables with their current values, except those in a dataset's graph."""
         paths = {}
         for variable in self._keras_variables:
             with suppress(Exception):

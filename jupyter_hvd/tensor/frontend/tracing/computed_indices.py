@@ -189,7 +189,7 @@ class Places(Arithmetic):
             binders += [j, *inner]
             met = conj(met, p)
             if sought.data is not None:
-                tests.append(self.is_place(self.once(sought.data, "place"), at).term)
+                tests.append(self.position_indicator(self.once(sought.data, "place"), at).term)
             rows = self._entry_term(rows, at)
         nature = Nature(numbers=array.nature.numbers, within=array.nature.within)
         term = self._sum_of(tuple(binders), met, tests, rows)
@@ -235,13 +235,13 @@ class Places(Arithmetic):
         at = self.once(self.clamped(index, size), "place")
         if at.term is index.term:
             self.lies_within(index, size)
-            return lambda k: self.is_place(index, k)
+            return lambda k: self.position_indicator(index, k)
         start = self.once(self._from_start(index, size), "start")
         inside = self.product(
             self._compare("<=", 0, start), self._compare("<", start, Index(self, size))
         )
         inside = self.once(inside, "inside")
-        return lambda k: self.product(self.is_place(at, k), inside)
+        return lambda k: self.product(self.position_indicator(at, k), inside)
 
     def lies_within(self, index: Value, size: Affine) -> None:
         """Record that integers which data decide must be indices of an axis of this size."""
@@ -250,7 +250,7 @@ class Places(Arithmetic):
         with self._open_scopes([Binder(k, below - low)]):
             self.looked("the index", "the array", low + Affine.of(k), size)
 
-    def is_place(self, index: Value, j: Affine) -> Value:
+    def position_indicator(self, index: Value, j: Affine) -> Value:
         """Return 1 if an integer, known to be an index of j's axis, equals j, else 0."""
         return Value(self, Call(find_function("picks"), (index.term, self.index_term(j))))
 
@@ -276,10 +276,10 @@ class Places(Arithmetic):
         """Return the predicate that an integer equals an affine expression."""
         return self.condition(self._compare("==", index, Index(self, k)))
 
-    def is_at(self, index: Index, k: Affine) -> Value:
+    def index_indicator(self, index: Index, k: Affine) -> Value:
         """Return 1 if an integer, which is an index of k's axis, equals k, else 0."""
         if (data := data_of(index)) is not None:
-            return self.is_place(data, k)
+            return self.position_indicator(data, k)
         return self.truth_of(self.equals(index, k))
 
     def checked(self, index: Index, size: Affine, from_end: bool = True) -> None:

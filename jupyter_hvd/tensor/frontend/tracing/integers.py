@@ -292,13 +292,13 @@ class Integers(Conditions):
             if op == "//":
                 return self._compare_quotient(sign, a, b * k, k)
             if sign in ("==", "!="):
-                p = conj(in_range(b, Affine.of(k)), self._is_multiple(a - b, k))
+                p = conj(in_range(b, Affine.of(k)), self._divisibility(a - b, k))
                 return p if sign == "==" else self._negation(p)
             if k > MANY:
                 return None
             remainders = ((self._compare_affine(sign, Affine.of(r), b), r) for r in range(k))
             return disj(
-                *(conj(p, self._is_multiple(a - r, k)) for p, r in remainders if p != FALSE)
+                *(conj(p, self._divisibility(a - r, k)) for p, r in remainders if p != FALSE)
             )
 
         def meet(j: Affine) -> tuple[tuple[Binder, ...], Predicate]:
@@ -350,8 +350,8 @@ class Integers(Conditions):
         rises = Affine(tuple((x, c) for x, c in high.terms if c > 0), max(0, high.constant) // k)
         return falls, rises - falls + 1
 
-    def _is_multiple(self, a: Affine, k: int) -> Predicate:
-        """Whether k divides an index: `∃ q:n. k·q = a`."""
+    def _divisibility(self, a: Affine, k: int) -> Predicate:
+        """Return the predicate that k divides an index: `∃ q:n. k·q = a`."""
         first, count = self._multiples(a, k)
         q = fresh("q", a.names | count.names)
         return exists(q, count, compare("=", a, (Affine.of(q) + first) * k))
@@ -404,7 +404,7 @@ class Integers(Conditions):
     def is_some(
         self, value: Index, condition: Callable[[Affine], Predicate | None]
     ) -> Predicate | None:
-        """Return whether a condition holds for an integer that is not affine; None if its range is unknown."""
+        """Return the predicate that a condition holds for an integer that is not affine; None if its range is unknown."""
         assert value.sought is not None
         least, most = value.sought.least(), value.sought.most()
         if least is None or most is None:

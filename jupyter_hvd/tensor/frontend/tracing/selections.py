@@ -112,7 +112,11 @@ class Selections(Statements):
         return mask
 
     def _places_from(self, end: Index, op: str, size: Affine) -> Value:
-        """Whether the end of a slice that data decide is `op` each index of an axis: "<=" of where it begins, ">" of its end."""
+        """Return, for each index of an axis, whether a slice's end that data decide is `op` it, as 1 or 0.
+
+        Args:
+            op: "<=" for where the slice begins, ">" for its end.
+        """
         number, sought = self.integers_as_numbers(end), end.sought
         least = None if sought is None else sought.least()
         if least is None or not at_most(Affine.of(0), least) or least.names & self.integers:

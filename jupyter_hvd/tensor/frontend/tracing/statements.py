@@ -1091,7 +1091,7 @@ class Statements(Recurrences):
             return self._replace_part(k, op, name, root, indices, value)
         if root is UNSET or root is LOCAL:
             raise self.error(f"`{name}` has no value yet", f"begin with `{name} = np.zeros(n)`")
-        self._may_change(name, root)
+        self._refuse_change_of_argument(name, root)
         if op in ("&", "|", "^", "<<", ">>") and numbers_of(root) != "bool":
             raise self.error(f"`{op}=` of entries that are not conditions", "write `y[i] = …`")
         if isinstance(target, Carried) and any(map(is_written, indices)):
@@ -1183,7 +1183,7 @@ class Statements(Recurrences):
                 f"`{how}.at` in a loop",
                 "loop over the places too: `for e in range(len(k)): y[k[e]] += x[e]`",
             )
-        self._may_change(name, root)
+        self._refuse_change_of_argument(name, root)
         self._check_numbers(name, root, value)
         value = self.negative(self.whole(value)) if op == "-" else value
         made = self.stored(self.whole(root), places, value, "+")
@@ -1195,7 +1195,7 @@ class Statements(Recurrences):
         if isinstance(list_, UnreadableValue):
             raise self.in_order(list_.message, list_.help)
         if not isinstance(target, list):
-            self._may_change(name, target)
+            self._refuse_change_of_argument(name, target)
         if how == "sort":
             made = self.in_order_of_size(target, descending)
         elif isinstance(target, list):
@@ -1206,8 +1206,10 @@ class Statements(Recurrences):
             made = self.subscript(target, (slice(None, None, -1),))
         return self._bind(name, self._change_in_place(target, made))
 
-    def _may_change(self, name: str, root: Any) -> None:
-        """Raise TensorError if changing an array in place would change an argument."""
+    def _refuse_change_of_argument(self, name: str, root: Any) -> None:
+        """Raise TensorError if `root`, the value of `name`, shares entries with an argument, since a change would reach
+        the caller.
+        """
         of = arrays(self.memory.of(root))
         if not of.isdisjoint(self.reserved | self.borrowed):
             if lists_of(root):

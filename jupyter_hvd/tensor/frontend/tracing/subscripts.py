@@ -602,7 +602,7 @@ class Subscripts(Places):
         sizes = [own[k] for k, _ in many]
 
         def named(e: Sequence[Affine], at: Sequence[Affine]) -> Value:
-            here = [self.is_at(p.entry(e), a) for (_, p), a in zip(many, at, strict=True)]
+            here = [self.index_indicator(p.entry(e), a) for (_, p), a in zip(many, at, strict=True)]
             return reduce(self.product, here)
 
         def times(*at: Affine) -> Value:
@@ -684,7 +684,10 @@ class Subscripts(Places):
                 after, places = at[: len(iterations)], at[len(iterations) :]
                 agree = [self.truth_of(_before(e, after))]
                 for (p, _), k in zip(looked, places, strict=True):
-                    agree += [self.is_at(p.entry(e), k), self.is_at(p.entry(after), k)]
+                    agree += [
+                        self.index_indicator(p.entry(e), k),
+                        self.index_indicator(p.entry(after), k),
+                    ]
                 for p in direct:
                     agree.append(self.whole(self._compare("==", p.entry(e), p.entry(after))))
                 return reduce(self.product, agree)
@@ -797,7 +800,7 @@ class Subscripts(Places):
         def entry(*here: Affine) -> Value:
             holds, e = rows.holds(here[0])
             at = zip(index_arrays, here[1:], strict=False)
-            named = reduce(self.product, (self.is_at(p.entry((e,)), a) for p, a in at))
+            named = reduce(self.product, (self.index_indicator(p.entry((e,)), a) for p, a in at))
             if (p := self.predicate_of(named)) is not None:
                 holds, named = conj(holds, p), self.whole(1)
             old, none = self.read(array, *here), self.whole(0)
@@ -831,7 +834,9 @@ class Subscripts(Places):
         def entry(*here: Affine) -> Value:
             def term(*e: Affine) -> Value:
                 pairs = zip(arrays, here, strict=False)
-                named = reduce(self.product, (self.is_at(p.entry(e), a) for p, a in pairs))
+                named = reduce(
+                    self.product, (self.index_indicator(p.entry(e), a) for p, a in pairs)
+                )
                 return self._choose_scalar(
                     named, self._aligned(value, (*e, *here[count:])), self.whole(0)
                 )
