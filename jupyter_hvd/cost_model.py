@@ -78,8 +78,7 @@ def step_seconds(
     Args:
         alone: the step as measured in one process.
         on_one_machine: whether the ranks share the cores of the machine on which that process ran; otherwise each has as
-            many
-            cores, or a GPU, of its own.
+            many cores, or a GPU, of its own.
     """
     share = batches_per_step(ranks, batch) / ranks
     computing = share * alone.seconds

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..launch.progress import Stall
     from ..launch.rank_placement import Place
     from ..launch.reaper import PrivateFolder
-    from ..launch.restarts import Restarts
+    from ..launch.restarts import RestartPolicy
 
 
 class RefusedError(Exception):
@@ -118,7 +118,7 @@ def run_program(arguments: argparse.Namespace) -> int:
     from ..launch.hosts import LaunchError
     from ..launch.job import Program
     from ..launch.rank_placement import place_ranks
-    from ..launch.restarts import RESIZED, run_job_again
+    from ..launch.restarts import RESIZED, run_job_with_restarts
     from ..launch.signals import ended_by_signals
     from ..runtime.scaling import VIRTUAL_SIZE_VARIABLE
     from ..runtime.sharing.program import RESUME_VARIABLE
@@ -175,7 +175,9 @@ def run_program(arguments: argparse.Namespace) -> int:
                     "queued": queue,
                     "stalled": stall_printer(locate, errors, log),
                 }
-                result = run_job_again(job, folder, policy=policy, restarted=started_again, **heard)
+                result = run_job_with_restarts(
+                    job, folder, policy=policy, restarted=started_again, **heard
+                )
                 if log is not None:
                     log.note_end(result.code, result.rank, result.report)
     except LaunchError as error:
@@ -189,28 +191,28 @@ def run_program(arguments: argparse.Namespace) -> int:
 
 def choose_restart_policy(
     arguments: argparse.Namespace, elastic: bool, ranks: Place, queued: Callable[[str], None]
-) -> Restarts:
+) -> RestartPolicy:
     """Choose what happens after a failure: nothing, a restart, or an elastic continuation.
 
     Args:
-        queued: see `Elastic`.
+        queued: see `ElasticRestartPolicy`.
 
     Raises:
         UnusableInputError: the options do not fit together.
         LaunchError: the hosts do not fit the options.
     """
-    from ..launch.restarts import Elastic, Restarts
+    from ..launch.restarts import ElasticRestartPolicy, RestartPolicy
 
     if arguments.restarts < 0:
         raise UnusableInputError("--restarts: must be a whole number from 0 on")
     if not elastic:
         if arguments.least is not None or arguments.most is not None:
             raise UnusableInputError("--min and --max are for --elastic")
-        return Restarts(ranks, arguments.restarts)
+        return RestartPolicy(ranks, arguments.restarts)
     if arguments.restarts:
         raise UnusableInputError("--elastic restarts the job already: leave --restarts out")
     least = 1 if arguments.least is None else arguments.least
-    return Elastic(ranks, least, arguments.most or max(ranks.size, least), queued)
+    return ElasticRestartPolicy(ranks, least, arguments.most or max(ranks.size, least), queued)
 
 
 def describe_failure(result: JobResult) -> str:

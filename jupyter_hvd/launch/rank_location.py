@@ -43,8 +43,7 @@ def current_location() -> dict[str, Any]:
     Returns:
         "cell": label and line in the user's code, None outside of it. "inside": the innermost file. "collective": the
         collective operation, with its name or the shape of its argument, "" for none. "doing": what the system says that
-        it
-        waits for, "" if unknown. "handling": an exception that is being handled, "" for none. "time": by this host's
+        it waits for, "" if unknown. "handling": an exception that is being handled, "" for none. "time": by this host's
         clock.
     """
     main = threading.main_thread().ident or 0

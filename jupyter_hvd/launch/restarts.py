@@ -44,7 +44,7 @@ GRACE, LOST = 30.0, 180.0
 FAULTS = 3
 
 
-class Restarts:
+class RestartPolicy:
     """Where a job begins, and where it goes on: on the same ranks, so many times at the most.
 
     Attributes:
@@ -80,7 +80,7 @@ class Restarts:
         yield threading.Event()
 
 
-class Elastic(Restarts):
+class ElasticRestartPolicy(RestartPolicy):
     """With as many ranks as there are places for, within bounds.
 
     A place is one of a host's slots. Where a rank was lost one is left out for a while, unless there are too few without it; a
@@ -273,11 +273,11 @@ def answers_now(name: str, reach: str) -> bool:
     return False
 
 
-def run_job_again(
+def run_job_with_restarts(
     program: Program,
     folder: PrivateFolder,
     *,
-    policy: Restarts,
+    policy: RestartPolicy,
     restarted: Callable[[JobResult, Place], None],
     timeout: float | None = None,
     **options: Any,

@@ -70,21 +70,24 @@ Argument = tuple[str, int | str, str]
 
 @dataclass
 class Names:
-    """What a cell does to names. Cells with the same text share one.
+    """Names that a cell binds, uses and changes. Cells with the same text share one object.
 
     Attributes:
         binds: names that it binds at top level.
-        uses: names that it uses, at once, that are not its own.
-        later: names that its functions use when they are called. surely: those that it binds whatever happens.
-        changes: names whose objects it changes in place. weighs: those that it gives other weights, and does nothing else to.
-        grows: names of whose objects it makes other ones, or changes them, from what they were: twice is not once.
+        uses: names that it uses at once, without those that it has bound itself.
+        later: names that its functions use when they are called.
+        surely: names that it binds on every path.
+        changes: names whose objects it changes in place.
+        reweighted_names: names whose objects get other weights, and no other change.
+        grows: names whose objects it changes from what they were, so that running it twice is not the same as once.
         changes_later: names whose objects its functions change when they are called.
-        hands: names whose objects it hands to functions: the function, the argument's place or name, and the name; and each
-            function that it calls, with GLOBAL for both.
-        spoils: functions that it makes and that change an argument in place, with the place and the name of that, or what a
-            name of the notebook's stands for, with GLOBAL and that name; those that train are left out.
+        passed_arguments: names whose objects it passes to functions: function, position or keyword, name. Each
+            function that it calls is also listed with GLOBAL for both.
+        mutated_parameters: parameters that its functions change in place: function, position or keyword, parameter. Also
+            global names that they change, with GLOBAL as position. Functions that train are left out.
         modules: names that it imports.
-        star: whether it imports everything from somewhere. asks: whether it asks the user for something.
+        star: whether it imports all names of some module.
+        asks: whether it asks the user for input.
     """
 
     binds: set[str] = field(default_factory=set)
@@ -92,11 +95,11 @@ class Names:
     later: set[str] = field(default_factory=set)
     surely: set[str] = field(default_factory=set)
     changes: set[str] = field(default_factory=set)
-    weighs: set[str] = field(default_factory=set)
+    reweighted_names: set[str] = field(default_factory=set)
     grows: set[str] = field(default_factory=set)
     changes_later: set[str] = field(default_factory=set)
-    hands: set[Argument] = field(default_factory=set)
-    spoils: set[Argument] = field(default_factory=set)
+    passed_arguments: set[Argument] = field(default_factory=set)
+    mutated_parameters: set[Argument] = field(default_factory=set)
     modules: set[str] = field(default_factory=set)
     star: bool = False
     asks: bool = False
@@ -119,7 +122,7 @@ def names_of(source: str) -> Names:
     if scan.functions & scan.loads:  # its own functions are called: what they use is used at once
         names.uses |= names.later - names.binds
     names.surely = names.binds - scan.maybe
-    names.weighs -= names.changes
+    names.reweighted_names -= names.changes
     names.grows |= names.uses & names.binds
     names.asks = bool(scan.loads & INPUT_FUNCTIONS)
     return names
@@ -127,11 +130,12 @@ def names_of(source: str) -> Names:
 
 @dataclass
 class _Scan(ast.NodeVisitor):
-    """Walks the statements of a cell, a function or a class in order and keeps what is bound so far.
+    """Walks the statements of a cell, a function or a class in order, and records what is bound so far.
 
     Attributes:
-        changed: names, its own among them, of which it changes the objects by more than their weights.
-        outer: names that it declares to be global. caught: names of exceptions, bound in their handlers only.
+        changed: names, local ones included, whose objects it changes by more than their weights.
+        outer: names that it declares global.
+        caught: names of exceptions, bound in their handlers only.
     """
 
     names: Names = field(default_factory=Names)
@@ -154,7 +158,7 @@ class _Scan(ast.NodeVisitor):
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self.visit_all(*node.decorator_list, *default_values(node.args))
-        self.names.spoils |= find_mutated_parameters(node, self.add_function(node))
+        self.names.mutated_parameters |= find_mutated_parameters(node, self.add_function(node))
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
@@ -220,7 +224,7 @@ class _Scan(ast.NodeVisitor):
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self.visit(node.value)
-        self.names.hands |= find_passed_arguments(node.value, self.aliases)
+        self.names.passed_arguments |= find_passed_arguments(node.value, self.aliases)
         before = self.aliases
         for target in node.targets:
             self.names.grows |= changed_by_store(target, before) & all_root_names(
@@ -248,7 +252,7 @@ class _Scan(ast.NodeVisitor):
 
     def visit_Expr(self, node: ast.Expr) -> None:
         self.visit(node.value)
-        self.names.hands |= find_passed_arguments(node.value, self.aliases)
+        self.names.passed_arguments |= find_passed_arguments(node.value, self.aliases)
         changed = changed_by_call(node.value, self.aliases, self.is_module)
         call = node.value.elt if isinstance(node.value, Comprehensions) else node.value
         match call:
@@ -259,7 +263,7 @@ class _Scan(ast.NodeVisitor):
         if method not in IDEMPOTENT_METHODS:
             self.names.grows |= changed - self.names_bound_so_far()
         if method in WEIGHT_SETTERS:
-            self.names.weighs |= changed - self.names_bound_so_far()
+            self.names.reweighted_names |= changed - self.names_bound_so_far()
         else:
             self.change_names(changed)
 

@@ -264,8 +264,7 @@ class Cluster(RankProcesses):
         """Call a function on ranks in a thread beside their main one; callable from any thread, during other calls.
 
         The function must change nothing. Failed ranks are not asked. A rank that has not answered an earlier question
-        with this
-        function is not asked again; its answer counts if the arguments are the same.
+        with this function is not asked again; its answer counts if the arguments are the same.
 
         Args:
             within: seconds to wait.

@@ -15,7 +15,7 @@ from .weights import NO_ORDER, find_counterparts, shortest_path
 
 
 @dataclass(frozen=True)
-class Applied:
+class DeltaResult:
     """What has become of a delta.
 
     Attributes:
@@ -33,7 +33,7 @@ def apply_delta(
     namespace: dict[str, Any],
     names: Sequence[str],
     used: Collection[str],
-) -> Applied:
+) -> DeltaResult:
     """Change a namespace as a cell has changed that of rank 0.
 
     Paths led to the namespace's objects before the cell, so all are followed before any object is changed.
@@ -69,7 +69,7 @@ def apply_delta(
             else:
                 same = [path for path in each.paths if path.follow_path(namespace) is value]
                 digests |= dict.fromkeys(map(str, same), digest_value(pack_value(value)))
-    return Applied(lines, parted, digests)
+    return DeltaResult(lines, parted, digests)
 
 
 def _find_counterparts(

@@ -96,7 +96,7 @@ def find_needs(
 
 #: How a name comes to stand on the ranks for what it stood for when a cell ran: cells make it, the notebook's value is
 #: pushed, the user has pushed it, it was not there yet, any cell may have bound it. None: in none of these ways.
-Way = Literal["cells", "push", "given", "later", "unknown"] | None
+TransferMethod = Literal["cells", "push", "given", "later", "unknown"] | None
 
 
 class _Analysis:
@@ -129,8 +129,10 @@ class _Analysis:
                 self.bound.setdefault(name, []).append(index)
         for index, own in enumerate(self.names):
             changes = {n for each in self.changes(index) for n in self.same(each)}
-            weighs = {n for each in own.weighs for n in self.same(each) if not travels(n)}
-            for name in changes | weighs:
+            reweighted_names = {
+                n for each in own.reweighted_names for n in self.same(each) if not travels(n)
+            }
+            for name in changes | reweighted_names:
                 self.changed.setdefault(name, []).append(index)
         self._needed: dict[int, frozenset[int]] = {}
         self.push: set[str] = set()
@@ -152,10 +154,12 @@ class _Analysis:
         """Return the names whose objects a cell changes, directly or by functions that it calls."""
         own = self.names[index]
         changed = {*own.changes}
-        for called, place, handed in own.hands:
+        for called, place, handed in own.passed_arguments:
             maker = self.find_binder(called, index + 1)
-            spoils = self.names[maker].spoils if maker is not None else frozenset()
-            for name in (name for *one, name in spoils if one == [called, place]):
+            mutated_parameters = (
+                self.names[maker].mutated_parameters if maker is not None else frozenset()
+            )
+            for name in (name for *one, name in mutated_parameters if one == [called, place]):
                 if place != GLOBAL:
                     changed.add(handed)
                 elif not self.copies(name):  # what can be copied is compared
@@ -207,7 +211,7 @@ class _Analysis:
             self.cells[i].number <= pushed for i in self.touching_cells(name, index)
         )
 
-    def way_to_ranks(self, name: str, index: int) -> Way:
+    def transfer_method(self, name: str, index: int) -> TransferMethod:
         """Return how the value that a name had when a cell ran reaches the ranks; None if it cannot.
 
         The kernel's present value is that value if no cell, this one included, has bound or changed it since.
@@ -236,7 +240,7 @@ class _Analysis:
     def missing_name(self, index: int) -> str | None:
         """Return a name that a cell used and whose value at that time cannot reach the ranks; None if all can."""
         return next(
-            (n for n in sorted(self.reach(index)) if self.way_to_ranks(n, index) is None), None
+            (n for n in sorted(self.reach(index)) if self.transfer_method(n, index) is None), None
         )
 
     def star_imports(self, index: int) -> list[int]:
@@ -254,7 +258,7 @@ class _Analysis:
         )  # a cell can only need earlier ones: no cycles, but be safe
         found: set[int] = set()
         for name, binder in self.reach(index).items():
-            match self.way_to_ranks(name, index):
+            match self.transfer_method(name, index):
                 case "later":
                     binder = self.find_binder(name, self.last)
                     assert binder is not None
@@ -291,7 +295,7 @@ class _Analysis:
         while (more := self._cells_to_rerun(run)) - run:
             run |= more
         own, reach = self.names[self.last], self.reach(self.last)
-        changed = {*own.binds, *self.changes(self.last), *own.weighs}
+        changed = {*own.binds, *self.changes(self.last), *own.reweighted_names}
         for binder in {b for b in reach.values() if b is not None}:
             changed |= self.names[binder].changes_later
         changed |= own.changes_later
@@ -338,8 +342,7 @@ class _Analysis:
         """Return the cells to run again, because names on the ranks have values from other cells than they need.
 
         A value that cells outside `run` have changed since is left as it is, unless the cell changes it further. An
-        example
-        are lists to which trainings append, when a cell runs again whose functions refer to them.
+        example are lists to which trainings append, when a cell runs again whose functions refer to them.
         """
         made: dict[str, tuple[int, ...]] = {}
         for index in self.on_ranks:
@@ -347,7 +350,11 @@ class _Analysis:
         more: set[int] = set()
         for index in [*sorted(run), self.last]:
             for name, binder in self.reach(index).items():
-                if binder is None or self.way_to_ranks(name, index) != "cells" or name in self.push:
+                if (
+                    binder is None
+                    or self.transfer_method(name, index) != "cells"
+                    or name in self.push
+                ):
                     continue
                 has, wanted = made.get(name, ()), self.providers(name, binder, index)
                 if has == wanted or (
@@ -367,7 +374,9 @@ class _Analysis:
     def _note_makers(self, index: int, made: dict[str, tuple[int, ...]]) -> None:
         """Record which cells have made the values of names on the ranks, after a cell has run there."""
         own = self.names[index]
-        for name in {n for each in {*self.changes(index), *own.weighs} for n in self.same(each)}:
+        for name in {
+            n for each in {*self.changes(index), *own.reweighted_names} for n in self.same(each)
+        }:
             if self.is_changed(name, index):
                 once = index if own.grows.isdisjoint(self.same(name)) else None
                 made[name] = (*(i for i in made.get(name, ()) if i != once), index)

@@ -141,7 +141,7 @@ def plan_cell(
         options,
     )
     refuse_unconvertible(program, runs_horovod)
-    again, outdated = again_where_changed(needed, program, state)
+    again, outdated = find_reconverted_cells(needed, program, state)
     if not dependencies:
         outdated = (*outdated, *sorted((again | {*needed.run}) & state.sent.keys() - {*outdated}))
         missing = {name for n in needed.run for name in names_of(masked(texts[n])).binds}
@@ -168,7 +168,7 @@ def plan_cell(
     return CellPlan(number, needed, program, options.guard, outdated)
 
 
-def again_where_changed(
+def find_reconverted_cells(
     needed: Needs, program: Program, state: RanksState
 ) -> tuple[frozenset[int], tuple[int, ...]]:
     """Return the cells to send again because their conversion has changed, and those that stay as they ran.

@@ -15,13 +15,13 @@ from ..ranks.serialization import (
     SMALL,
     SerializedValue,
     digest_value,
+    explain_not_transferable,
     is_plain,
     keras_kind,
     pack_module,
     pack_value,
     rate_of,
     unpack_value,
-    why_not,
 )
 from .cell_names import names_of
 from .cell_output import CellOutput
@@ -293,7 +293,7 @@ def pack_copied(value: Any, limit: int | None = SMALL) -> SerializedValue:
     packed = pack_value(value, limit)
     if packed.kind not in TRAINED:
         return packed
-    return SerializedValue("none", why=why_not(value))
+    return SerializedValue("none", why=explain_not_transferable(value))
 
 
 def is_copied(value: Any) -> bool:

@@ -102,8 +102,7 @@ def _synchronize_ranks(held: HeldRanks, plan: CellPlan | None) -> list[str] | No
     """Make the ranks usable as one program after a cell was interrupted on them at different points.
 
     The next training broadcasts rank 0's weights. Other data that the cell changed, and iterators that it used, may
-    differ between
-    ranks; their cells run again when they are needed.
+    differ between ranks; their cells run again when they are needed.
 
     Returns:
         Lines for the user; None if the ranks are not usable.

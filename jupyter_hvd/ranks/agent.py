@@ -33,7 +33,7 @@ LAST_WORDS = 1.0
 LATE_WORDS = 10.0
 
 
-class Link:
+class PlacementConnection:
     """The agent's end of what connects it with the placement."""
 
     def __init__(self, lines: IO[bytes], out: IO[bytes]) -> None:
@@ -54,7 +54,7 @@ class Link:
         return message or end_self()
 
 
-def connect_to_placement(address: str) -> Link:
+def connect_to_placement(address: str) -> PlacementConnection:
     """Connect to the placement at HOST:PORT; end this process if nobody there knows the job's token."""
     rank = int(os.environ[RANK_VARIABLE])
     who = {"rank": rank, "host": os.uname().nodename}
@@ -62,7 +62,7 @@ def connect_to_placement(address: str) -> Link:
         connection, lines = connect_as(f"rank {rank}", address, take_token(), who)
     except OSError:
         end_self()
-    return Link(lines, connection.makefile("wb"))
+    return PlacementConnection(lines, connection.makefile("wb"))
 
 
 def start_rank(orders: Mapping[str, Any]) -> subprocess.Popen[bytes] | Fork:
@@ -70,8 +70,7 @@ def start_rank(orders: Mapping[str, Any]) -> subprocess.Popen[bytes] | Fork:
 
     Args:
         orders: the keys `module`, `arguments`, `directory`, `environment` (added to this process's), and `fork`, whether
-            a
-            fork is wanted.
+            a fork is wanted.
 
     Raises:
         OSError: it cannot be started.
@@ -148,7 +147,11 @@ def lines_of(stream: IO[bytes], has_ended: Callable[[], bool]) -> Iterator[bytes
 
 def main(address: str = "") -> int:
     """Start a rank as the placement orders, forward its output and signals, and return its exit code."""
-    link = connect_to_placement(address) if address else Link(sys.stdin.buffer, sys.stdout.buffer)
+    link = (
+        connect_to_placement(address)
+        if address
+        else PlacementConnection(sys.stdin.buffer, sys.stdout.buffer)
+    )
     orders = link.next_message()
     try:
         if address:

@@ -14,7 +14,7 @@ from contextlib import suppress
 WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 
 
-class Ending:
+class ForkExit:
     """The end of a process as Python's own, but for taking apart the modules that it shares with its server.
 
     Before that is done to TensorFlow, the system copies the pages that it lies in: as much work as a short training. So

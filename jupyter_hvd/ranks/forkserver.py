@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ..launch.base import JOB_VARIABLE
-from .fork_exit import Ending
+from .fork_exit import ForkExit
 from .forks import NUMBER
 from .imports import pause_gc
 
@@ -154,7 +154,7 @@ def adopt_settings(request: Request) -> None:
     for descriptor, stream in enumerate(request.streams):
         os.dup2(stream, descriptor)
         os.close(stream)
-    bear_name(request.environment[JOB_VARIABLE])
+    set_job_name(request.environment[JOB_VARIABLE])
     os.environ.clear()
     os.environ.update(request.environment)
     os.chdir(request.folder)
@@ -166,7 +166,7 @@ def adopt_settings(request: Request) -> None:
     sys.argv[1:] = request.arguments
 
 
-def bear_name(job: str) -> None:
+def set_job_name(job: str) -> None:
     """Overwrite the job name in this process's original environment.
 
     The system shows the memory in which the environment lay at the start; there a job's processes are searched.
@@ -181,7 +181,7 @@ def bear_name(job: str) -> None:
 
 def main() -> None:
     """Import what is asked for, serve forks, and run each fork's module."""
-    ending = Ending()
+    ending = ForkExit()
     *order, listener = sys.argv[1:]
     with pause_gc():
         for word in order:

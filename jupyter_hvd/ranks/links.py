@@ -17,15 +17,15 @@ from .paths import AccessPath
 from .serialization import (
     PLAIN_MODULES,
     SerializedValue,
+    explain_not_transferable,
     is_plain,
     keras_kind,
     pack_value,
     unpack_value,
-    why_not,
 )
 
 #: The modules of plain values and of containers, and of the functions that make them again.
-MADE_ANEW = PLAIN_MODULES | {"_codecs", "copyreg", "jupyter_hvd", "types"}
+RECREATED_MODULES = PLAIN_MODULES | {"_codecs", "copyreg", "jupyter_hvd", "types"}
 
 
 def pack_linked(value: Any, paths_by_id: Mapping[int, AccessPath], limit: int) -> SerializedValue:
@@ -82,9 +82,9 @@ class _Pickler(pickle.Pickler):
         kind = value if named else type(value)
         top = (kind.__module__ or "").partition(".")[0]
         if (
-            id(kind) not in self._known and top not in MADE_ANEW
+            id(kind) not in self._known and top not in RECREATED_MODULES
         ):  # a class may be one that the notebook has, too
-            raise NotTransferableError(why_not(value))
+            raise NotTransferableError(explain_not_transferable(value))
         return NotImplemented
 
 

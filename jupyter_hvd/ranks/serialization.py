@@ -68,7 +68,7 @@ def pack_value(value: Any, limit: int | None = SMALL) -> SerializedValue:
     if keras == "tensor":
         return pack_value(value.numpy(), limit)
     if not is_plain(value):
-        return SerializedValue("none", why=why_not(value))
+        return SerializedValue("none", why=explain_not_transferable(value))
     if limit is not None and size_of(value) > limit:
         return SerializedValue("none", why=f"it is larger than {limit // 2**20} MB")
     return SerializedValue("plain", value)
@@ -77,11 +77,11 @@ def pack_value(value: Any, limit: int | None = SMALL) -> SerializedValue:
 def pack_module(module: ModuleType) -> SerializedValue:
     """Serialize a module as its name; of kind "none" for a module that the program itself created."""
     if module.__spec__ is None or sys.modules.get(module.__name__) is not module:
-        return SerializedValue("none", why=why_not(module))
+        return SerializedValue("none", why=explain_not_transferable(module))
     return SerializedValue("module", module.__name__)
 
 
-def why_not(value: Any) -> str:
+def explain_not_transferable(value: Any) -> str:
     """Return why a value of this type cannot be sent."""
     return f"a {type(value).__name__} cannot be copied between processes"
 

@@ -232,13 +232,13 @@ class Rate:
 
 
 @dataclass(frozen=True, eq=False)
-class Same:
+class IdentityKey:
     """Stands for an object, and keeps it, so that nothing else gets its id."""
 
     value: Any
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.value is self.value
+        return isinstance(other, IdentityKey) and other.value is self.value
 
 
 def change_mark(value: Any) -> Any:
@@ -249,4 +249,4 @@ def change_mark(value: Any) -> Any:
         return type(value), repr(value) if value != value else value
     if is_plain(value) and size_of(value) <= SMALL_PART:
         return digest_value(pack_value(value))
-    return tuple(map(change_mark, value)) if isinstance(value, tuple) else Same(value)
+    return tuple(map(change_mark, value)) if isinstance(value, tuple) else IdentityKey(value)

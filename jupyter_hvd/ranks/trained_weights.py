@@ -13,7 +13,7 @@ from ..runtime.observe import Function, observe, update_methods
 
 
 @dataclass
-class Trained:
+class OptimizerVariables:
     """The variables of one optimizer.
 
     Attributes:
@@ -26,7 +26,7 @@ class Trained:
     before: int
 
 
-_trained: MutableMapping[Any, Trained] = WeakKeyDictionary()
+_trained: MutableMapping[Any, OptimizerVariables] = WeakKeyDictionary()
 _watches = False
 
 
@@ -86,7 +86,7 @@ def _apply_and_record(
 def _note_update(optimizer: Any, variables: Sequence[Any]) -> None:
     """Record the variables that an optimizer updates; in a compiled step, when it is traced."""
     if optimizer not in _trained:
-        _trained[optimizer] = Trained(len(_trained), [], -1)
+        _trained[optimizer] = OptimizerVariables(len(_trained), [], -1)
     known = _trained[optimizer].variables
     ids = {id(variable) for variable in known}
     known += [variable for variable in variables if id(variable) not in ids]

@@ -356,8 +356,7 @@ class CalledFunction(ABC):
         """Return this function with its sums over one index, and its derivatives', divided among devices.
 
         Each device gets its shard of the parameters that are read at that index, and the rows of its neighbours that are
-        read
-        beyond it, `x[k+1]`. Gradients by other parameters are added up in one all-reduce. With `f.sharded("i",
+        read beyond it, `x[k+1]`. Gradients by other parameters are added up in one all-reduce. With `f.sharded("i",
         2).sharded("j")` the devices form a grid. Calls raise TensorError if an array is read across shards in another
         way.
 

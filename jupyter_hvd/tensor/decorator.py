@@ -141,12 +141,9 @@ class WrittenFunction(TensorFunction):
         """Set the function's partial derivatives to what `rule`, a function of the same parameters, returns.
 
         `rule` returns an array, or a tuple of one for each parameter of floats. Each has the result's dimensions and then
-        the
-        parameter's; or, where each entry of the result depends on one entry, their common shape. Inside `rule`, calls of
-        the
-        function mean its body. The first call of a derivative for its types compares both derivatives, and raises
-        TensorError if they
-        differ, unless `check=False`. Returns `rule`, so that it works as a decorator.
+        the parameter's; or, where each entry of the result depends on one entry, their common shape. Inside `rule`, calls
+        of the function mean its body. The first call of a derivative for its types compares both derivatives, and raises
+        TensorError if they differ, unless `check=False`. Returns `rule`, so that it works as a decorator.
         """
         from .frontend.own_derivatives import with_own_derivative
         from .frontend.rewrite import rewrite

@@ -111,8 +111,8 @@ def test_changes_by_a_function_that_is_handed_a_model(call: str) -> None:
     assert plan("a = make()", other, call, "a").run == (1,)
     trains = f"{function}\n    net.fit(x)"
     assert plan("a = make()", trains, call, "a").run == (1,)
-    weighs = "def freeze(net):\n    net.set_weights([1])"
-    assert plan("a = make()", weighs, call, "a").run == (1,)
+    reweighted_names = "def freeze(net):\n    net.set_weights([1])"
+    assert plan("a = make()", reweighted_names, call, "a").run == (1,)
     assert plan("a = make()", "b = 1", function, call.replace("a", "b", 1), "b").run[-1] == 4
 
 

@@ -208,8 +208,7 @@ def is_resumable(module: Any, arguments: Mapping[str, Any]) -> bool:
     """Whether a `fit` changes only state that is stored, and its data can be read without computing.
 
     This holds for Keras' own layers, optimizers and steps, and for those of its callbacks that have only plain
-    attributes, on
-    arrays and datasets.
+    attributes, on arrays and datasets.
 
     Args:
         arguments: the arguments, including `self`.

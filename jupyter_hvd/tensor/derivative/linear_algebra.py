@@ -502,8 +502,7 @@ def _svd_tangent(m: Matrices, a: Term, y: Term, da: Term) -> Term:
     """Return the tangent of the singular value decomposition, packed.
 
     With `P = Uᵀ dA V` and `F[i, j] = 1/(s[j]² - s[i]²)`, that of U is `U (F∘(P S + S Pᵀ)) + (dA V - U P) S⁻¹`, that of
-    the
-    values the diagonal of P, and that of V as that of U with `dAᵀ`.
+    the values the diagonal of P, and that of V as that of U with `dAᵀ`.
     """
     u, v, s = _unpack_svd(m, a, y)
     p = m.product(m.transposed(u), da, v)

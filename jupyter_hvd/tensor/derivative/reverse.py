@@ -247,8 +247,7 @@ class _Reverse:
         """Add the cotangents of the arguments of a map (6.47).
 
         `let dX'=[p0∧p1]Dᵀf(X,dY) in ⟨dX'|D⟦X⟧⟩_[p0∧p1]` for each argument. The paper prints the rule for one argument,
-        where
-        `Dᵀf(X,dY) = f′(X)·dY`; of several, each gets a primitive of its own.
+        where `Dᵀf(X,dY) = f′(X)·dY`; of several, each gets a primitive of its own.
         """
         p = sets.simplify(conj(rhs.mask, p), rhs.gens)
         variables = tuple(Var(x, REAL) for x in rhs.arguments)

@@ -118,8 +118,7 @@ def norm(x: Array, ord=None, axis=None, keepdims=False):  # noqa: A002 - NumPy's
     """Return a norm of vectors, or of matrices.
 
     Of vectors these are `sum(|x|**p)**(1/p)` and `max(|x|)`; of matrices the largest sum of `|x|` over a row or column,
-    and the
-    sum, the largest and the least of the singular values.
+    and the sum, the largest and the least of the singular values.
     """
     axes = axes_of(x.ndim, axis)
     if ord is None or (ord == "fro" and len(axes) == 2) or (ord == 2 and len(axes) == 1):
