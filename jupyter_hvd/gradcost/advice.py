@@ -59,6 +59,7 @@ class Adviser:
 
     @cached_property
     def written(self) -> list[tuple[Place, Formula]]:
+        """The costs of the program as it stands, each at its place."""
         return _costs_as_written(self.subject)
 
 
@@ -74,10 +75,12 @@ class Candidate:
 
     @cached_property
     def program(self) -> Program:
+        """The rewritten program, simplified."""
         return simplify(self.rewriting.program)
 
     @cached_property
     def value(self) -> tuple[Formula, ...]:
+        """The costs of the rewritten program, by statement and kind."""
         return tuple(_program_costs(self.program))
 
     @cached_property

@@ -64,18 +64,22 @@ class Written:
 
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
+        """The parent of each node of the syntax tree."""
         return {c: node for node in ast.walk(self.tree) for c in ast.iter_child_nodes(node)}
 
     @cached_property
     def lines(self) -> list[str]:
+        """The lines of the function's source, with their line ends."""
         return self.text.splitlines(keepends=True)
 
     @cached_property
     def arguments(self) -> set[str]:
+        """The names of all parameters in the function, those of functions inside it too."""
         return {n.arg for n in ast.walk(self.tree) if isinstance(n, ast.arg)}
 
     @cached_property
     def names(self) -> set[str]:
+        """All names in the function, its parameters among them."""
         return _names_in(self.tree) | self.arguments
 
     @cached_property

@@ -62,6 +62,7 @@ class Size:
 
     @property
     def name(self) -> str:
+        """The first of the size's names."""
         return self.names[0]
 
 
@@ -93,6 +94,7 @@ class Subject:
 
     @cached_property
     def is_scalar(self) -> bool:
+        """Whether the function returns one real number."""
         return self.instance.function.body.type == REAL
 
     @cached_property
@@ -108,6 +110,7 @@ class Subject:
 
     @cached_property
     def value(self) -> ProgramCosts:
+        """The costs of the function itself."""
         return _instance_costs(self.instance)
 
     @cached_property
@@ -118,15 +121,17 @@ class Subject:
 
     @cached_property
     def forward(self) -> ProgramCosts:
+        """The costs of the forward derivative (`jvp`) by `wrt`."""
         return _instance_costs(self.function.jvp(*self.wrt).derived_from(self.instance))
 
     @cached_property
     def adjoint(self) -> ProgramCosts:
+        """The costs of the gradient; of what is no scalar, of the adjoint."""
         return _instance_costs(self.adjoint_instance)
 
     @cached_property
     def kept(self) -> tuple[StoredValues, ...]:
-        """What the gradient keeps of the iterations of its loops; of a gradient's own gradient, it is not told."""
+        """The values that the gradient stores in its loops; () without loops, and for a derived function."""
         loops = any(isinstance(line.rhs, Recurrence) for line in self.value.lines)
         if not loops or isinstance(self.function, DerivedFunction):
             return ()
@@ -136,6 +141,7 @@ class Subject:
 
     @cached_property
     def evaluate(self) -> Evaluator:
+        """The evaluator of cost formulas on the data of the subject's relations and index arrays."""
         return Evaluator(self.data)
 
     @cached_property
@@ -173,10 +179,12 @@ class Subject:
 
     @property
     def types(self) -> list[tuple[str, ParameterType]]:
+        """The parameters' names and types, in order."""
         return [(x, t) for x, t, _ in self.instance.parameters]
 
     @property
     def differentiable_names(self) -> tuple[str, ...]:
+        """The names of the parameters by which the subject can be differentiated: numbers, arrays and tuples."""
         return tuple(x for x, t in self.types if isinstance(t, Real | Array | Product))
 
     @property
@@ -267,7 +275,7 @@ class Subject:
 
     @cached_property
     def _read_together(self) -> tuple[frozenset[str], ...]:
-        """The sizes of what is read, with the sizes of what it is read at."""
+        """For each read of a variable: the sizes of what is read, and of the loops in whose indices it is read."""
         found = []
         for read in reads(self.instance.checked):
             ranges = (n.names for index, n in read.binders if index in read.index.names)

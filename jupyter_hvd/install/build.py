@@ -84,7 +84,7 @@ class Build:
 
     @property
     def folder_name(self) -> str:
-        """Of the wheel's folder: the wheel's own name is the same for every TensorFlow and compiler."""
+        """The name of the wheel's folder: the wheel's own name is the same for every TensorFlow and compiler."""
         python = f"py{sys.version_info.major}{sys.version_info.minor}"
         parts = [HOROVOD, f"tf{self.tensorflow}", python, f"gcc{compiler_version()}"]
         parts += ["gpu"] * self.gpu + ["mpi"] * self.mpi

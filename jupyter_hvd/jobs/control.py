@@ -45,11 +45,12 @@ class Job:
 
     @property
     def name(self) -> str:
+        """The name of the job: that of its folder."""
         return self.folder.name
 
     @property
     def state(self) -> State:
-        """ "lost": it was killed, and could not say how it ended; "elsewhere": another host knows."""
+        """How the job stands: "lost" if it was killed and could not say how it ended, "elsewhere" if another host knows."""
         if self.ended is not None:
             return "ended"
         if self.begun.get("host") != os.uname().nodename:
@@ -58,14 +59,14 @@ class Job:
 
     @property
     def is_past(self) -> bool:
-        """Whether it has come to its end; of one of another host that is so after a time that no job lasts."""
+        """Whether the job has ended; one of another host counts as ended after the longest time that a job lasts."""
         if self.state == "elsewhere":
             return time.time() - float(self.begun["began"]) > LONGEST
         return self.state in ("ended", "lost")
 
     @property
     def process(self) -> Any:
-        """The process that keeps the job, None where it has gone: another may bear its number now."""
+        """The `psutil.Process` that keeps the job; None where it has gone, even if its number is in use again."""
         import psutil
 
         with suppress(psutil.Error, OSError, KeyError, TypeError, ValueError):

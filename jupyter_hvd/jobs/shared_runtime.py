@@ -65,7 +65,7 @@ for _module, _names in {names!r}.items():
 
 
 def runtime_file() -> str:
-    """Return the text of the file, with the sources of this package's runtime as strings."""
+    """Return the text of `jupyter_hvd_sharing.py`, with the sources of this package's runtime as strings."""
     folder = Path(runtime.__file__).parent
     files = [folder / f"{name}.py" for name in MODULES] + sorted((folder / "sharing").glob("*.py"))
     sources = (

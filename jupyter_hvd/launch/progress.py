@@ -29,15 +29,17 @@ class Position:
 
     @property
     def in_horovod(self) -> bool:
+        """Whether the rank is inside a file of Horovod."""
         return "/horovod/" in self.inside
 
     @property
     def in_tensorflow(self) -> bool:
+        """Whether the rank is inside a file of TensorFlow."""
         return "/tensorflow/" in self.inside
 
     @property
     def awaits_work(self) -> bool:
-        """Whether it is a notebook's rank that waits for the next request."""
+        """Whether this is a notebook's rank that waits for the next request."""
         return self.cell is None and self.inside.endswith("/ranks/notebook_rank.py")
 
 

@@ -62,12 +62,13 @@ class Rendezvous(RendezvousHTTPServer):  # type: ignore[misc]
 
     @property
     def variables(self) -> dict[str, str]:
-        """By which ranks find the store, for their environment; each finds its network interface by itself."""
+        """The environment variables by which ranks find the store; each finds its network interface by itself."""
         found = create_run_env_vars(self.server_address[0], ["lo"], self.port)
         return {k: str(v) for k, v in found.items() if k not in INTERFACE_VARIABLES}
 
     @property
     def port(self) -> int:
+        """The TCP port at which the store listens."""
         return int(self.server_address[1])
 
     def verify_request(self, request: Any, client_address: Peer) -> bool:

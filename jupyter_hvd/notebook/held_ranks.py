@@ -56,7 +56,7 @@ class HeldRanks:
 
     @property
     def batch(self) -> Batch | None:
-        """Which batches they share."""
+        """How the ranks share batches; None without ranks."""
         return self.cluster.batch if self.cluster is not None else None
 
     def require_cluster(self) -> Cluster:

@@ -89,10 +89,12 @@ class Run:
 
     @property
     def is_usable(self) -> bool:
+        """Whether the ranks can run the next cell: none was lost, and none is stuck."""
         return self.lost is None and not self.stuck
 
     @property
     def has_trained(self) -> bool:
+        """Whether any rank has trained in this run."""
         return any(isinstance(reply, Reply) and reply.trained for reply in self.replies.values())
 
     @property

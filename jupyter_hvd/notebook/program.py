@@ -48,6 +48,7 @@ class Program:
 
     @property
     def trains(self) -> bool:
+        """Whether the conversion found a training loop."""
         return self.outcome is not None and self.outcome.training_loop != "none"
 
     @cached_property
@@ -88,11 +89,12 @@ class Program:
 
     @property
     def is_refused(self) -> bool:
+        """Whether the conversion refused the program or found it invalid."""
         return self.outcome is not None and self.outcome.status in ("refused", "invalid")
 
     @property
     def uses_horovod(self) -> bool:
-        """Whether it is written for Horovod already, and nothing else is wrong with it."""
+        """Whether the program is written for Horovod already, and nothing else is wrong with it."""
         found = self.outcome.diagnostics if self.outcome else ()
         return {d.code for d in found if d.severity == "error"} == {OWN_HOROVOD}
 

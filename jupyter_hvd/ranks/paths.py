@@ -112,7 +112,7 @@ class AccessPath:
 
     @property
     def is_unordered(self) -> bool:
-        """Whether it leads into a set of several."""
+        """Whether the path leads into a set of several."""
         return any(step.kind == "unordered" for step in self.steps)
 
     def follow_path(self, namespace: Mapping[str, Any]) -> Any:

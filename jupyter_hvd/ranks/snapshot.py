@@ -63,7 +63,7 @@ class Assignment(NamedTuple):
 
     @property
     def is_of_weights(self) -> bool:
-        """Whether it sets the weights or the state of an object that is there."""
+        """Whether this sets the weights or the state of an object that is there."""
         return self.place is None and self.value is not None and self.value.kind in TRAINED
 
     def set_value(self, namespace: dict[str, Any], owner: Any, value: Any) -> None:

@@ -44,10 +44,12 @@ class Entry:
 
     @property
     def is_folder(self) -> bool:
+        """Whether the entry is a folder, and no link to one."""
         return self.link is None and stat.S_ISDIR(self.status.st_mode)
 
     @property
     def is_file(self) -> bool:
+        """Whether the entry is a regular file, and no link to one."""
         return self.link is None and stat.S_ISREG(self.status.st_mode)
 
 
@@ -119,6 +121,7 @@ class CopySize:
 
     @property
     def is_large(self) -> bool:
+        """Whether there are more bytes or files than are copied without being asked for."""
         return self.bytes > MAX_BYTES or self.files > MAX_FILES
 
 

@@ -153,7 +153,7 @@ class Keras3(Keras):
 
     @property
     def losses(self) -> Any:
-        """What losses and metrics are reduced by, the classes that wrap functions, and where one has its own."""
+        """Keras's modules of losses and metrics that reduce, and the classes of both that wrap functions."""
         source = f"{self.package.__name__}.src"
         return SimpleNamespace(
             reducing=importlib.import_module(f"{source}.losses.loss"),

@@ -271,7 +271,7 @@ def _join_tables(
 
 @dataclass(frozen=True)
 class _Bounded:
-    """The values of an index that comparisons with known indices allow in each row: `count_points` values from `low` on."""
+    """The values of an index that comparisons with known indices allow in each row: `count` values from `low` on."""
 
     index: str
     low: Any
@@ -289,6 +289,7 @@ class _Bounded:
 
     @property
     def total(self) -> int:
+        """The sum of all counts."""
         return int(self.count.sum())
 
     def expand_rows(self, columns: Columns) -> Iterator[tuple[Columns, int]]:
@@ -346,7 +347,7 @@ def _expand_counts(count: Any) -> Iterator[tuple[Any, Any]]:
 
 @dataclass(frozen=True)
 class _Matches:
-    """The tuples of a relation that agree with each row in the known arguments: `count_points` tuples from `first` on.
+    """The tuples of a relation that agree with each row in the known arguments: `count` tuples from `first` on.
 
     `values` has, for each index that a tuple determines, the argument and the tuples' entries. `implied` is the
     relation, if it holds for all joined tuples.
@@ -359,6 +360,7 @@ class _Matches:
 
     @property
     def total(self) -> int:
+        """The sum of all counts."""
         return int(self.count.sum())
 
     def expand_rows(

@@ -45,6 +45,7 @@ class Cost:
 
     @property
     def total(self) -> int:
+        """The number of all operations: additions, multiplications and calls."""
         return self.additions + self.multiplications + self.calls
 
     @property

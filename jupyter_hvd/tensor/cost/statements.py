@@ -85,6 +85,7 @@ class Line:
 
     @property
     def is_input(self) -> bool:
+        """Whether the statement only names an input."""
         return isinstance(self.rhs, Input)
 
 
@@ -97,6 +98,7 @@ class ProgramCosts:
 
     @cached_property
     def total(self) -> Formula:
+        """The formula for all operations of the program."""
         return cost_formula(self.function)
 
     @cached_property

@@ -54,6 +54,7 @@ class Elementary:
 
     @property
     def arity(self) -> int:
+        """The number of arguments."""
         return len(self.slopes)
 
 

@@ -31,10 +31,12 @@ class Affine(metaclass=HashConsed):
 
     @cached_property
     def names(self) -> frozenset[str]:
+        """The names that occur in the expression."""
         return frozenset(name for name, _ in self.terms)
 
     @property
     def is_constant(self) -> bool:
+        """Whether no name occurs in the expression."""
         return not self.terms
 
     @property

@@ -77,6 +77,7 @@ class _Parser:
 
     @property
     def next(self) -> str:
+        """The next token, not yet taken; "" at the end."""
         return self.tokens[self.at] if self.at < len(self.tokens) else ""
 
     def take_token(self, expected: str | None = None) -> str:

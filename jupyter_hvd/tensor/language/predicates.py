@@ -54,6 +54,7 @@ class Compare(Predicate):
 
     @cached_property
     def difference(self) -> Affine:
+        """The right side minus the left side."""
         return self.right - self.left
 
     def written(self, s: Style) -> tuple[str, Precedence]:

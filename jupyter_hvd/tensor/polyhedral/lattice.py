@@ -39,6 +39,7 @@ class Frame:
 
     @property
     def volume(self) -> int:
+        """The number of points in the box of the coordinates' ranges."""
         return prod(n.constant for _, n in self.coordinates)
 
     @property

@@ -136,6 +136,7 @@ class StepOfRanks:
 
     @property
     def size(self) -> int:
+        """The number of ranks."""
         return len(self.ranks)
 
     def make_fault(self, kind: Kind, aspect: str, detail: str, line: str = "", index: int | None = None) -> Fault:  # fmt: skip

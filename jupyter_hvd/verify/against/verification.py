@@ -84,6 +84,7 @@ class AgainstVerification:
 
     @property
     def fails(self) -> bool:
+        """Whether any check failed."""
         return any(check.status == "fail" for check in self.checks)
 
     @property

@@ -188,6 +188,7 @@ class ExactVerification:
 
     @property
     def fails(self) -> bool:
+        """Whether any check failed."""
         return any(check.status == "fail" for check in self.checks)
 
     @property

@@ -35,6 +35,7 @@ class Form:
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
+        """The parameters of the form, as `inspect` reads them from its builder."""
         return inspect.signature(self.build)
 
     def call(self, t: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:

@@ -115,12 +115,12 @@ class Carried(UnreadableValue):
 
     @property
     def in_place(self) -> bool:
-        """Whether the loop changes the array that the name has before it."""
+        """Whether the loop changes, in place, the array that the name has before the loop."""
         return any(not change.rebinds for change in self.changes)
 
     @property
     def changes_around(self) -> bool:
-        """Whether this loop, or one around it, has changed it already."""
+        """Whether this loop, or one around it, has already changed the array."""
         around = isinstance(self.start, Carried) and self.start.changes_around
         return bool(self.changes) or around
 

@@ -220,10 +220,10 @@ class Selections(Statements):
 
     def _where_chosen(self, value: Selected, other: Any) -> Value:
         """Return a selection's array with another value where the condition does not hold."""
-        return self.chosen(self._widened(value), value.array, other)
+        return self.chosen(self._spread_condition(value), value.array, other)
 
-    def _widened(self, value: Selected) -> Value:
-        """Return the condition for every entry of the array."""
+    def _spread_condition(self, value: Selected) -> Value:
+        """Return the selection's condition with the axes of its array, for every entry."""
         rest = len(self.dims(value.array)) - len(self.dims(value.mask))
         made: Value = self.subscript(value.mask, (..., *[None] * rest)) if rest else value.mask
         return made
@@ -286,7 +286,11 @@ class Selections(Statements):
     ) -> Any:
         """Return NumPy's reduction of the entries `where` a condition holds; of no entries, the largest is -inf."""
         rank = len(self.dims(value.array if axis is None else value.mask))
-        given = {"axis": tuple(range(rank)), "where": self._widened(value), **(named or {})}
+        given = {
+            "axis": tuple(range(rank)),
+            "where": self._spread_condition(value),
+            **(named or {}),
+        }
         if name in ("max", "min"):
             given["initial"] = BEYOND_ALL[name]
         return forms.form_named(name).call(self, (value.array,), given)
