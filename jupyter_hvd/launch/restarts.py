@@ -114,13 +114,13 @@ class ElasticRestartPolicy(RestartPolicy):
         self._lost: list[tuple[str, float]] = []
         self._losses: Counter[str] = Counter()
         self._state = Path()
-        self._faults, self._kept = 0, 0
+        self._faults, self._checkpoint_time = 0, 0
         self.first = self._choose_hosts(self._wait_for_hosts(requested), requested, requested.size)
 
     def place_after(self, result: JobResult, before: Place) -> Place | None:
         """Return where the job starts again: without the slot of a failed rank for a while; None after too many faults."""
-        kept, self._kept = self._kept, last_checkpoint_time(self._state)
-        if self._kept != kept:
+        kept, self._checkpoint_time = self._checkpoint_time, last_checkpoint_time(self._state)
+        if self._checkpoint_time != kept:
             self._faults = 0
         elif result.code != RESIZED:
             self._faults += 1

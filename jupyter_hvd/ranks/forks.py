@@ -230,7 +230,7 @@ class KeptForks:
         self._modules = modules
         self._kept = ExitStack()
         self._environment: Mapping[str, str] = {}
-        self._found: Mapping[str, str] = {}
+        self._server_variables: Mapping[str, str] = {}
 
     def server_variables(self) -> Mapping[str, str]:
         """Return the variables by which ranks find the servers; they are started if there are none, or the environment has
@@ -238,15 +238,15 @@ class KeptForks:
         """
         if inherited := _inherited_variables():
             return inherited
-        if not self._found or self._environment != os.environ:
+        if not self._server_variables or self._environment != os.environ:
             self.end_servers()
             self._environment = dict(os.environ)
-            self._found = self._kept.enter_context(separate_forkservers(self._modules))
-        return self._found
+            self._server_variables = self._kept.enter_context(separate_forkservers(self._modules))
+        return self._server_variables
 
     def end_servers(self) -> None:
         """End the servers, to free their memory."""
-        self._found = {}
+        self._server_variables = {}
         self._kept.close()
 
 

@@ -87,7 +87,7 @@ class StepTimer:
         self._file = file
         self._begun: float | None = None
         self._first: ProgressSample | None = None
-        self._found: list[Any] = []
+        self._optimizers: list[Any] = []
 
     def start(self) -> None:
         """Begin to sample the progress of training in a thread."""
@@ -116,8 +116,8 @@ class StepTimer:
         if not any(name in sys.modules for name in ("keras", "tf_keras")):
             return None
         try:
-            self._found = self._found or find_optimizers()
-            return sample_progress(self._found)
+            self._optimizers = self._optimizers or find_optimizers()
+            return sample_progress(self._optimizers)
         except Exception:  # one that is being made just now
             return None
 
@@ -126,7 +126,7 @@ class StepTimer:
         last = self._sample_progress()
         if self._first is None or last is None or last.steps <= self._first.steps:
             return
-        times = times_between(self._first, last, self._found)
+        times = times_between(self._first, last, self._optimizers)
         self._file.write_text(json.dumps(asdict(times)))
 
 

@@ -114,11 +114,15 @@ class WrittenFunction(TensorFunction):
         self._named = functools.lru_cache(maxsize=256)(self._trace_named)
         self._outside: dict[Reference, str] = {}  # parameters that arrays from outside are
         self._methods: dict[Callable[..., Any], None] = {}  # of its arguments, that it calls
-        self._given: Mapping[str, Any] = {}  # what is given now for parameters that are no tensors
+        self._plain_arguments: Mapping[
+            str, Any
+        ] = {}  # what is given now for parameters that are no tensors
         # Index arrays that count from the end now, beside those of negative arguments.
         self._from_end: frozenset[str] = frozenset()
         self._ends_ascend = True  # of the segments that integers are the ends of, now
-        self._seen: tuple[Captured, Captured] | None = None  # values from outside, and their keys
+        self._last_captured: tuple[Captured, Captured] | None = (
+            None  # values from outside, and their keys
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if runs_in_python():
@@ -154,7 +158,7 @@ class WrittenFunction(TensorFunction):
         )
         self._traced.cache_clear()
         self._named.cache_clear()
-        self._before, self._last, self._made, self._seen = PreviousCalls(), None, {}, None
+        self._before, self._last, self._made, self._last_captured = PreviousCalls(), None, {}, None
         return rule
 
     def check_rule(self, arguments: Mapping[str, Any]) -> None:
@@ -208,12 +212,18 @@ class WrittenFunction(TensorFunction):
     @property
     def _context(self) -> Context:
         """Return what tracing depends on besides types: values from outside, lists, negative indices."""
-        lists = frozenset(x for x, value in self._given.items() if self._is_list(x, value))
+        lists = frozenset(
+            x for x, value in self._plain_arguments.items() if self._is_list(x, value)
+        )
         signed = frozenset(
-            x for x, value in self._given.items() if signature.may_count_from_the_end(value)
+            x
+            for x, value in self._plain_arguments.items()
+            if signature.may_count_from_the_end(value)
         )
         signed |= self._from_end
-        return Context(self._given, self._outside, lists, signed, self._methods, self._ends_ascend)
+        return Context(
+            self._plain_arguments, self._outside, lists, signed, self._methods, self._ends_ascend
+        )
 
     def _trace_named(self, types: tuple[Parameter, ...], _captured: Captured) -> Named | Undecided:
         """Trace the function with a name for each size; `Undecided` if some must be equal or are constants."""
@@ -225,11 +235,11 @@ class WrittenFunction(TensorFunction):
 
     def _resolve(self, arguments: Mapping[str, Any] | None) -> Instance:
         """Return the instance for these arguments, or for the annotated types if None."""
-        self._given = arguments or {}
+        self._plain_arguments = arguments or {}
         try:
             return self._find_instance(arguments)
         finally:
-            self._given = {}  # which keeps no array alive
+            self._plain_arguments = {}  # which keeps no array alive
             self._from_end, self._ends_ascend = frozenset(), True
 
     def _find_instance(self, arguments: Mapping[str, Any] | None) -> Instance:
@@ -306,7 +316,7 @@ class WrittenFunction(TensorFunction):
         if self in within:
             return ()
         values = (*self._rewritten.captured(), *self._methods)
-        seen = self._seen
+        seen = self._last_captured
         if (
             seen is not None
             and len(values) == len(seen[0])
@@ -315,7 +325,7 @@ class WrittenFunction(TensorFunction):
             return seen[1]  # in a microsecond
         found = tuple(_dependency_key(value, within | {self}) for value in values)
         if all(map(_is_same_by_identity, values)):
-            self._seen = values, found
+            self._last_captured = values, found
         return found
 
     def _parameter(self, x: str, arguments: Mapping[str, Any] | None) -> Parameter:

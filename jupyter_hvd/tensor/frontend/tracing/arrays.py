@@ -169,10 +169,10 @@ class Wholes(Packing):
         nature = Nature(lists, numbers, self.memory.of(array), array.nature.within)
         return Value(self, At(array.term, a), array.layout).of_nature(nature)
 
-    def read(self, value: Value, *places: Affine) -> Value:
+    def read(self, value: Value, *indices: Affine) -> Value:
         """Return the entry at these indices, which are in range."""
         term = value.term
-        for a in places:
+        for a in indices:
             if isinstance(term, Gen):
                 with carry_origins(cast("Origins", self.places_of)):
                     term = substitute(term.body, indices={term.index: a})
@@ -260,8 +260,8 @@ class Wholes(Packing):
             return entry(*wholes)
         operands = [self._operand(value, dims) for value in wholes]
 
-        def at(*places: Affine) -> Value:
-            return entry(*(self._aligned(value, places) for value in operands))
+        def at(*indices: Affine) -> Value:
+            return entry(*(self._aligned(value, indices) for value in operands))
 
         return self.build(dims, at, *operands)
 

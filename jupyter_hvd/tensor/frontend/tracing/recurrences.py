@@ -520,15 +520,15 @@ class Recurrences(Entries):
             ]
         return Value(self, state.made_of(padded), layout).of_nature(kind_of(value))
 
-    def entry(self, k: int, array: Any, *places: Any) -> Any:
+    def entry(self, k: int, array: Any, *indices: Any) -> Any:
         """Return an entry; the last entries of a list that the loop appends to are carried values."""
         list_ = self.lists.get(array.variable) if isinstance(array, Value) else array
-        if isinstance(list_, Appended) and len(places) == 1:
-            back = list_.from_the_end(places[0])
+        if isinstance(list_, Appended) and len(indices) == 1:
+            back = list_.from_the_end(indices[0])
             if back is not None:
                 self.at(k)
                 return self._entry_before(list_, back)
-        return super().entry(k, array, *places)
+        return super().entry(k, array, *indices)
 
     def _entry_before(self, list_: Appended, back: int) -> Any:
         """Return the entry of a growing list that is `back` positions from its end."""

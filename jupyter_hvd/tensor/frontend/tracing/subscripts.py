@@ -218,11 +218,11 @@ class Subscripts(Places):
         if not out and all(isinstance(axis, Axis) for axis, _ in axes):
             return self.read(value, *(axis.start for axis, _ in axes))
 
-        def entry(*here: Affine) -> Value:
+        def entry(*entry_index: Affine) -> Value:
             whole: Any = value
             picked: list[Index] = []  # places that are not affine, one axis after the other
             for axis, k in axes:
-                place = axis.entry(here[k : k + len(axis.dims)])
+                place = axis.entry(entry_index[k : k + len(axis.dims)])
                 if sought_of(place):
                     picked.append(place)
                     continue
@@ -510,20 +510,20 @@ class Subscripts(Places):
             self.filling(value, [a.length for a in axes if a.length is not None]), "new"
         )
 
-        def entry(*here: Affine) -> Value:
-            p, new = self.new_entry(axes, here, value)
-            old = self.read(array, *here)
+        def entry(*entry_index: Affine) -> Value:
+            p, new = self.new_entry(axes, entry_index, value)
+            old = self.read(array, *entry_index)
             if op == "-":
                 new = self.negative(new)
             elif op not in ("", "+"):
                 new = self.computed(op, old, new)
-            tests = [a.is_here(k) for a, k in zip(axes, here, strict=True) if a.is_here]
+            tests = [a.is_here(k) for a, k in zip(axes, entry_index, strict=True) if a.is_here]
             if tests:
                 rest = self.whole(0) if op in ("+", "-") else old
                 new = self._choose_scalar(reduce(self.product, tests), new, rest)
             if op in ("+", "-"):
                 return self.plus_of(old, self.conditioned(p, new))
-            misses = (a.misses(k, self.name) for a, k in zip(axes, here, strict=True))
+            misses = (a.misses(k, self.name) for a, k in zip(axes, entry_index, strict=True))
             q = disj(*misses) if _have_gaps(axes) else self._negation(p)
             kept = old if old.term is Const(0) else self.conditioned(q, old)
             return self.plus_of(self.conditioned(p, new), kept) if p != TRUE else new
@@ -611,11 +611,11 @@ class Subscripts(Places):
         count = self.once(self.build(sizes, times, value), "count")
         later = self._named_later(many, turns, sizes, value) if apart else None
 
-        def entry(*here: Affine) -> Value:
-            holds = {k: axis.holds(here[k]) for k, axis in axes.items()}
+        def entry(*entry_index: Affine) -> Value:
+            holds = {k: axis.holds(entry_index[k]) for k, axis in axes.items()}
             p = conj(*(q for q, _ in holds.values()))
             inner = [i for k, (_, i) in holds.items() if axes[k].length is not None]
-            at, old = [here[k] for k, _ in many], self.read(array, *here)
+            at, old = [entry_index[k] for k, _ in many], self.read(array, *entry_index)
 
             def put(e: Sequence[Affine]) -> Value:
                 return self._aligned(value, (*inner[:lead], *e, *inner[lead:]))
@@ -797,14 +797,14 @@ class Subscripts(Places):
             self.same(n, place.dims[0])
             self.in_range(place, own[k])
 
-        def entry(*here: Affine) -> Value:
-            holds, e = rows.holds(here[0])
-            at = zip(index_arrays, here[1:], strict=False)
+        def entry(*entry_index: Affine) -> Value:
+            holds, e = rows.holds(entry_index[0])
+            at = zip(index_arrays, entry_index[1:], strict=False)
             named = reduce(self.product, (self.index_indicator(p.entry((e,)), a) for p, a in at))
             if (p := self.predicate_of(named)) is not None:
                 holds, named = conj(holds, p), self.whole(1)
-            old, none = self.read(array, *here), self.whole(0)
-            new = self._aligned(value, (e, *here[len(index_arrays) + 1 :]))
+            old, none = self.read(array, *entry_index), self.whole(0)
+            new = self._aligned(value, (e, *entry_index[len(index_arrays) + 1 :]))
             if op in ("+", "-"):
                 new = self.negative(new) if op == "-" else new
                 return self.plus_of(
@@ -831,17 +831,17 @@ class Subscripts(Places):
             self.in_range(place, size)
         dims, arrays = self.side_by_side_places(indices)
 
-        def entry(*here: Affine) -> Value:
+        def entry(*entry_index: Affine) -> Value:
             def term(*e: Affine) -> Value:
-                pairs = zip(arrays, here, strict=False)
+                pairs = zip(arrays, entry_index, strict=False)
                 named = reduce(
                     self.product, (self.index_indicator(p.entry(e), a) for p, a in pairs)
                 )
                 return self._choose_scalar(
-                    named, self._aligned(value, (*e, *here[count:])), self.whole(0)
+                    named, self._aligned(value, (*e, *entry_index[count:])), self.whole(0)
                 )
 
-            return self.plus_of(self.read(array, *here), self.total(dims, term, value))
+            return self.plus_of(self.read(array, *entry_index), self.total(dims, term, value))
 
         return self.build(own, entry, array, value)
 
