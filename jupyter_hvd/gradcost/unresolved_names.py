@@ -20,7 +20,7 @@ def unresolved_names(function: Callable[..., Any]) -> list[str]:
 
 
 def _find_unresolved(code: CodeType, namespace: dict[str, object]) -> Iterator[str]:
-    """Yield these sentences for code and the code nested in it."""
+    """Yield a sentence for each unresolved name in code, and in the code nested in it."""
     for first, second in pairwise(dis.get_instructions(code)):
         if first.opname not in ("LOAD_GLOBAL", "LOAD_NAME"):
             continue

@@ -96,7 +96,7 @@ def script_of(document: Document, original: Document | None = None) -> str:
 
 
 def _from_future(node: ast.stmt) -> bool:
-    """Return whether a statement is `from __future__ import`."""
+    """Whether a statement is `from __future__ import`."""
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 

@@ -81,7 +81,7 @@ def runtime_path(program: Path) -> Path:
 
 
 def is_own(path: Path) -> bool:
-    """Return whether a file is such a runtime file, of whatever version, so that it may be overwritten."""
+    """Whether a file has the text of `runtime_file`, in any version, so that it may be overwritten."""
     try:
         start = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     except OSError:

@@ -83,7 +83,7 @@ class ClientHandshake:
         return None
 
     def accepts_proof(self, message: Message) -> bool:
-        """Return whether a message proves that the other side knows the token, too."""
+        """Whether a message proves that the other side knows the token, too."""
         match message:
             case {"proof": str(proof)}:
                 expected = compute_proof(

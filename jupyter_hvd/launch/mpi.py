@@ -70,7 +70,7 @@ def require_horovod_for_mpi() -> None:
 
 
 def horovod_has(symbol: bytes) -> bool:
-    """Return whether Horovod's library for TensorFlow contains a symbol; the file is not loaded."""
+    """Whether Horovod's library for TensorFlow contains a symbol; the file is not loaded."""
     found = find_spec("horovod")
     folders = (found.submodule_search_locations or []) if found else []
     libraries = (path for folder in folders for path in Path(folder).glob("tensorflow/mpi_lib*.so"))
@@ -78,7 +78,7 @@ def horovod_has(symbol: bytes) -> bool:
 
 
 def _file_contains(file: Path, text: bytes) -> bool:
-    """Return whether a file contains some bytes."""
+    """Whether a file contains some bytes."""
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as all_:
         return all_.find(text) >= 0
 

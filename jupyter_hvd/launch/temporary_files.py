@@ -102,7 +102,7 @@ class TemporaryFiles:
 
 
 def is_left_to_user(frame: FrameType | None) -> bool:
-    """Return whether the user's own code must remove the file that this frame of `tempfile` creates."""
+    """Whether the user's own code must remove the file that this frame of `tempfile` creates."""
     while frame is not None and frame.f_code.co_filename == tempfile.__file__:
         if frame.f_code.co_name in REMOVING and frame.f_locals.get("delete", True):
             return False

@@ -330,7 +330,7 @@ class _Analysis:
         return {*self.reach(self.last)}.union(*bound)
 
     def _is_provided(self, name: str, needed: Collection[int]) -> bool:
-        """Return whether all cells that provide a name's value are among the needed ones."""
+        """Whether all cells that provide a name's value are among the needed ones."""
         binder = self.find_binder(name, self.last + 1)
         return binder is None or {*self.providers(name, binder, self.last)} <= {*needed, self.last}
 

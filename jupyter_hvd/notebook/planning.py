@@ -61,11 +61,11 @@ class RanksState:
         return replace(self, untrained=frozenset())
 
     def with_given(self, names: Sequence[str], number: int) -> RanksState:
-        """Return the state after the user pushed values of these names in cell `number`."""
+        """Return the state after the user pushed the values of some names in cell `number`."""
         return replace(self, given={**self.given, **dict.fromkeys(names, number)})
 
     def without_cells(self, numbers: Collection[int], names: Collection[str] = ()) -> RanksState:
-        """Return the state in which these cells must run again, and these names must be pushed again."""
+        """Return the state in which some cells must run again, and some names must be pushed again."""
         return replace(
             self,
             again=self.again | {*numbers},

@@ -222,7 +222,7 @@ def check_syntax(source: str) -> None:
     """Raise an error, with line number, if a cell is not valid Python.
 
     Raises:
-        DistributeError: it is not.
+        DistributeError: the cell is not valid Python.
     """
     fault = syntax_error(masked(source))
     if fault is not None:

@@ -212,7 +212,7 @@ class RankProcesses:
         self.ready = True
 
     def _advance_start(self) -> bool:
-        """Return whether all ranks take requests.
+        """Look once at the start of the ranks; return whether all of them take requests.
 
         Raises:
             LaunchError: they never will, or the time is over.

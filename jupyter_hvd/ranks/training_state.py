@@ -29,7 +29,7 @@ def pack_state(target: Reached, candidates: Sequence[Reached]) -> SerializedValu
 
 
 def is_optimizer(value: Any) -> bool:
-    """Return whether a value is an optimizer."""
+    """Whether a value is an optimizer."""
     return keras_kind(value) == "state" and hasattr(value, "apply_gradients")
 
 

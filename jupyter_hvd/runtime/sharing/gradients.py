@@ -160,7 +160,7 @@ def refuse_variables_in_region(sources: Any) -> None:
 
 
 def is_variable(source: Any) -> bool:
-    """Return whether a source of a gradient is a variable."""
+    """Whether a source of a gradient is a variable."""
     return isinstance(source, tf.Variable) or hasattr(source, "assign")
 
 

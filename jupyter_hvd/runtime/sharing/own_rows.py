@@ -81,7 +81,7 @@ def attach_read_rows(full_tensor: Any, values: Any, rows: Any) -> None:
 
 
 def has_read_rows(values: Any) -> bool:
-    """Return whether a value is a large input that an iterator has gathered from own rows."""
+    """Whether a value is a large input that an iterator has gathered from own rows."""
     return any(hasattr(value, READ) for value in tf.nest.flatten(values))
 
 

@@ -237,7 +237,7 @@ def is_resumable(module: Any, arguments: Mapping[str, Any]) -> bool:
 
 
 def is_of_keras(thing: Any) -> bool:
-    """Return whether an object's class or function is Keras's own."""
+    """Whether an object's class or function is Keras's own."""
     return (getattr(thing, "__module__", None) or "").startswith("keras.")
 
 

@@ -404,7 +404,7 @@ def sample_batches(
 
 
 def is_symbolic(tensor: Any) -> bool:
-    """Return whether a tensor is a symbol without a value."""
+    """Whether a tensor is a symbol without a value."""
     return isinstance(tensor, tf.Tensor) and not hasattr(tensor, "numpy")
 
 
@@ -432,7 +432,7 @@ def random_like(tensor: Any, rows: int | None, size: int, bound: int, keras: Any
 
 
 def is_finite(result: Any) -> bool:
-    """Return whether all floating tensors of a result are finite."""
+    """Whether all floating tensors of a result are finite."""
     floats = [t for t in tf.nest.flatten(result) if is_tensor(t) and t.dtype.is_floating]
     return all(bool(tf.reduce_all(tf.math.is_finite(t))) for t in floats)
 
@@ -527,7 +527,7 @@ def largest_value(a: Any) -> float:
 
 
 def is_equal(a: Any, b: Any, rounding: float, scale: float) -> bool:
-    """Return whether two arrays are equal, floats up to rounding relative to `scale`."""
+    """Whether two arrays are equal, floats up to rounding relative to `scale`."""
     if a is None or b is None:
         return a is b
     if a.shape != b.shape or a.dtype != b.dtype:
@@ -611,7 +611,7 @@ def container_items(value: Any) -> list[Any]:
 
 
 def same_items(items: list[Any], others: list[Any]) -> bool:
-    """Return whether two lists of items hold the same objects."""
+    """Whether two lists of items hold the same objects."""
     return len(items) == len(others) and all(
         a is b or (isinstance(a, tuple) and isinstance(b, tuple) and a[0] is b[0] and a[1] is b[1])
         for a, b in zip(items, others, strict=True)

@@ -120,7 +120,7 @@ def should_link(folder: Path) -> bool:
 
 
 def is_saved_model(name: str) -> bool:
-    """Return whether a file name is one of a saved model."""
+    """Whether a file name is one of a saved model."""
     return name.endswith(MODELS) or ".data-0" in name
 
 

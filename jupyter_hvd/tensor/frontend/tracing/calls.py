@@ -345,7 +345,7 @@ class Tracer(Selections):
         return Value(self, Const(a if a.terms else a.constant))
 
     def copied(self, value: Value) -> Value:
-        """Return the same array under another name, which may be changed in place."""
+        """Return an array under a name of its own, so that one may be changed in place without the other."""
         if value.variable and isinstance(value.type, Array):
             bound = self.name(value.variable)
             self.scopes[-1].bindings.append((bound, value.term))

@@ -45,7 +45,7 @@ class Axis:
         return self.start + i * self.step
 
     def holds(self, k: Affine) -> tuple[Predicate, Affine]:
-        """Return whether the index k is taken, and by which i."""
+        """Return the predicate that the index k is taken, and its position among the taken ones."""
         if self.length is None:
             return compare("=", k, self.start), Affine.of(0)
         moved = (k - self.start) * self.step
@@ -82,7 +82,7 @@ class One:
         return self.integer
 
     def holds(self, k: Affine) -> tuple[Predicate, Affine]:
-        """Return whether k is the entry."""
+        """Return the predicate that the index k is this entry, and 0, its position."""
         return self.equals(k), ZERO
 
     def misses(self, k: Affine, name: Callable[[str], str]) -> Predicate:
