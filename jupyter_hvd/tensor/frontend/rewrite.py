@@ -766,8 +766,7 @@ class _Rewriter:
 
     def _flag_is_unset(self, source_node: ast.AST, flag: str) -> ast.Call:
         """Return the condition that no `break` has set a flag, at the position of `source_node`."""
-        return self.call(
-            source_node, "call", _tracer_method("is_unset"), _name_node(flag))
+        return self.call(source_node, "call", _tracer_method("is_unset"), _name_node(flag))
 
     def visit_While(self, node: ast.While) -> None:
         """Check that a `while` loop has a known bound on its iterations, and enter it."""
@@ -1271,13 +1270,8 @@ def _strip_parameters(signature: ast.arguments) -> ast.arguments:
 
     more = [x and ast.arg(x.arg) for x in (signature.vararg, signature.kwarg)]
     only = plain(signature.kwonlyargs)
-    first = plain((*given.posonlyargs, *given.args))
-    return ast.arguments([], first,
-        more[0],
-        only,
-        [None] * len(only),
-        more[1],
-        [])
+    first = plain((*signature.posonlyargs, *signature.args))
+    return ast.arguments([], first, more[0], only, [None] * len(only), more[1], [])
 
 
 def _lambda_node(names: Iterable[str], body: ast.expr) -> ast.Lambda:

@@ -320,7 +320,9 @@ class Recurrences(Entries):
         if any(x is ANYTHING and y is not x for x, y in zip(values, left, strict=False)):
             values = tuple(map(self._zeros_if_anything, values, left))
             self.back_to(so_far)
-            return self._trace_carrying(replace(loop, values=values), replace(known, kinds=()))
+            return self._trace_carrying(
+                replace(loop, values=values), replace(assumptions, kinds=())
+            )
         again = None
         kept_kinds = [kind_of_both(x, kind_of(y)) for x, y in zip(kinds, left, strict=False)]
         wider = [

@@ -976,7 +976,9 @@ class Statements(Recurrences):
             raise self.in_order(target.message, target.help)
         numbers = numbers_of(value)
         if op == "*" or not isinstance(value, int) or value != 0:
-            self._record(target, Change(op, self.whole(value).term, rebinds=rebinds, numbers=numbers))
+            self._record(
+                target, Change(op, self.whole(value).term, rebinds=rebinds, numbers=numbers)
+            )
         return target
 
     def _extend(self, target: Any, value: Any) -> Any:
