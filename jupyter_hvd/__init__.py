@@ -42,7 +42,7 @@ def __dir__() -> list[str]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Called by `%load_ext jupyter_hvd`."""
+    """Register the magics, and let the kernel share GPU memory with ranks; called by `%load_ext`."""
     from .magics import distribute, tensor
     from .notebook import gpu_memory
 

@@ -52,17 +52,18 @@ class SingleProcessStep:
 
 
 def batches_per_step(ranks: int, batch: Batch) -> int:
-    """Return the number of one process's batches in a step of all ranks."""
+    """Return how many batches of one process a step of all ranks consumes."""
     return 1 if batch == "global" else ranks
 
 
 def message_seconds(ranks: int, size: int, link: Link) -> float:
-    """Estimate the time of a step's messages: outputs are gathered, then gradients of `size` bytes are averaged, in
-    rings.
+    """Estimate the seconds of a step's messages: a gather of outputs, then an average of gradients, in rings.
 
     The bytes of outputs are neglected: they are few compared to the gradients, unless a row is large, and such outputs
-    are
-    not gathered.
+    are not gathered.
+
+    Args:
+        size: bytes of the gradients.
     """
     messages = 2 * (ranks - 1)
     averaging = messages * (size / ranks / link.bandwidth + ceil(size / FUSED) * link.latency)
@@ -70,17 +71,18 @@ def message_seconds(ranks: int, size: int, link: Link) -> float:
 
 
 def step_seconds(
-    alone: SingleProcessStep, ranks: int, batch: Batch, link: Link, here: bool = False
+    alone: SingleProcessStep, ranks: int, batch: Batch, link: Link, on_one_machine: bool = False
 ) -> float:
-    """Estimate the time of a step on some ranks.
+    """Estimate the seconds of a step on some ranks.
 
     Args:
-        here: the ranks share the cores of the machine on which one process was timed, equally if there are too few; otherwise
-            each has as many cores, or a GPU, of its own.
+        alone: the step as measured in one process.
+        on_one_machine: whether the ranks share the cores of the machine on which that process ran; otherwise each has as
+            many cores, or a GPU, of its own.
     """
     share = batches_per_step(ranks, batch) / ranks
     computing = share * alone.seconds
-    if here:
+    if on_one_machine:
         computing = max(computing, share * ranks * alone.cpu_seconds / alone.cores)
     return computing + message_seconds(ranks, alone.bytes, link)
 

@@ -39,10 +39,12 @@ def examine_tools() -> list[Finding]:
 
 
 def _python_finding() -> Finding:
+    """Return the finding on Python."""
     return Finding("Python", "good", f"{sys.version.split()[0]} ({sys.executable})")
 
 
 def _check_package(name: str, title: str) -> Finding:
+    """Return the finding on a package; it is optional."""
     found = version_of(name)
     return (
         Finding(title, "good", found) if found else Finding(title, "missing", f"pip install {name}")
@@ -50,6 +52,7 @@ def _check_package(name: str, title: str) -> Finding:
 
 
 def _check_tensorflow() -> list[Finding]:
+    """Return the findings on TensorFlow and on its Keras."""
     found = version_of(*TENSORFLOW)
     if found is None:
         return [Finding("TensorFlow", "bad", "not installed: pip install tensorflow")]
@@ -57,7 +60,7 @@ def _check_tensorflow() -> list[Finding]:
 
 
 def _check_keras(tensorflow: str) -> Finding:
-    """Report whether ranks can compute with the Keras that a program gets in this environment."""
+    """Return the finding on whether ranks can compute with the Keras that a program gets here."""
     keras = version_of("keras") or "none"
     legacy = os.environ.get("TF_USE_LEGACY_KERAS") in ("1", "True", "true")
     backend = os.environ.get("KERAS_BACKEND", "tensorflow")
@@ -77,6 +80,7 @@ def _check_keras(tensorflow: str) -> Finding:
 
 
 def _check_horovod() -> Finding:
+    """Return the finding on Horovod; imports it in a subprocess."""
     found = version_of("horovod")
     if found is None:
         return Finding(
@@ -104,7 +108,7 @@ def _check_horovod() -> Finding:
 
 
 def _check_gpu_memory() -> Finding:
-    """Report whether this machine's GPUs have enough free memory for the ranks; state "missing" if there is no GPU."""
+    """Return the finding on free memory of this machine's GPUs; its state is "missing" if there is no GPU."""
     gpus = parse_gpus(query_gpus("--query-gpu=index,memory.total,memory.used"))
     if not gpus:
         return Finding("GPUs", "missing", "nvidia-smi finds none: TensorFlow computes on the CPU")
@@ -114,7 +118,7 @@ def _check_gpu_memory() -> Finding:
 
 
 def _check_mpi() -> Finding:
-    """Report whether `--launcher mpirun` works: the program that it would call, or the error that it would raise."""
+    """Return the finding on whether `--launcher mpirun` works."""
     try:
         require_mpi()
     except LaunchError as error:
@@ -123,6 +127,7 @@ def _check_mpi() -> Finding:
 
 
 def _check_jax() -> Finding:
+    """Return the finding on JAX; imports it in a subprocess."""
     found = version_of("jax")
     if found is None:
         return Finding("JAX", "missing", "pip install jax, for tensor functions")

@@ -27,7 +27,7 @@ def is_notebook(path: Path) -> bool:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a file.
+    """Return the contents of a file.
 
     Raises:
         UnusableInputError: it does not exist, or cannot be read.

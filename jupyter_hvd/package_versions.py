@@ -18,7 +18,7 @@ COMPUTING = {
 
 
 def version_of(*names: str) -> str | None:
-    """The version of a package that is installed by one of these names; None where there is none."""
+    """Return the version of the first of these packages that is installed; None if none is."""
     for name in names:
         try:
             return version(name)
@@ -28,6 +28,6 @@ def version_of(*names: str) -> str | None:
 
 
 def computing_versions() -> dict[str, str]:
-    """The versions of what decides what a training computes, as far as it is installed."""
+    """Return the versions of the installed packages that determine what a training computes."""
     found = {package: version_of(*names) for package, names in COMPUTING.items()}
     return {package: known for package, known in found.items() if known is not None}

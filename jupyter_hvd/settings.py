@@ -43,7 +43,7 @@ class OptionError(ValueError):
 
 
 def settings_near(path: Path, options: type) -> dict[str, Any]:
-    """Read the settings for a file, from the nearest `pyproject.toml` in its folder or above.
+    """Return the settings for a file, from the nearest `pyproject.toml` in its folder or above.
 
     Args:
         options: the dataclass of the options; constructing it checks the values.
@@ -59,7 +59,7 @@ def settings_near(path: Path, options: type) -> dict[str, Any]:
 
 
 def notebook_settings(path: Path, options: type) -> dict[str, Any]:
-    """Read the options in a notebook's metadata; none where the file is not a readable notebook.
+    """Return the options in a notebook's metadata; none if the file is not a readable notebook.
 
     Args:
         options: the dataclass of the options.
@@ -106,7 +106,7 @@ def is_shared(folder: Path) -> bool:
 
 
 def read_settings(file: Path, options: type) -> dict[str, Any]:
-    """Return the table's entries by the names of the options.
+    """Return the entries of `[tool.jupyter-hvd]` in a file by the names of the options; none without that table.
 
     Raises:
         UnusableInputError: as for `settings_near`.

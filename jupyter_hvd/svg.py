@@ -68,7 +68,7 @@ class Axis:
     is_logarithmic: bool = False
 
     def part_of(self, value: float) -> float:
-        """Return the relative position of a value: 0 at `low`, 1 at `high`."""
+        """Return the position of a value on the axis: 0 at `low`, 1 at `high`; outside of these, below 0 or above 1."""
         low, high = self.low, self.high
         if self.is_logarithmic:
             low, high, value = log10(low), log10(high), log10(value)
@@ -103,10 +103,11 @@ def plot(
     frame: Frame = Frame(),
     has_legend: bool = False,
 ) -> str:
-    """Draw lines over two axes.
+    """Return an SVG image of lines over two axes.
 
     Args:
-        rule: the position of a vertical line. has_legend: name the series above the lines.
+        rule: the position of a vertical line.
+        has_legend: name the series above the lines.
     """
     left, right, top, bottom = frame.margins
     right, bottom = frame.width - right, frame.height - bottom
@@ -144,22 +145,25 @@ def plot(
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, **look: Any) -> str:
+    """Return an SVG line; grey, unless it has a class."""
     plain = {} if "class" in look else {"stroke": GREY, "stroke_opacity": 0.3}
     return element("line", x1=x1, x2=x2, y1=y1, y2=y2, **{**plain, **look})
 
 
 def _text(x: float, y: float, text: str, anchor: str) -> str:
+    """Return an SVG text; "" for an empty one."""
     return element("text", escape(text), x=x, y=y, text_anchor=anchor, fill=GREY) if text else ""
 
 
 def _power_label(power: int) -> str:
+    """Return the label of a power of ten at an axis: `10`, `10⁵`."""
     if 0 <= power <= 2:
         return str(10**power)
     return "10" + str(power).translate(SUPERSCRIPT)
 
 
 def draw_pattern(rows: Any, columns: Any, shape: tuple[int, int], words: str) -> str:
-    """Draw squares at the entries of a matrix, with `words` below.
+    """Return an SVG image with squares at the entries of a matrix, and `words` below.
 
     A matrix of more than `CELLS` rows or columns is drawn by blocks, darker the more entries a block has.
     """
@@ -174,7 +178,9 @@ def draw_pattern(rows: Any, columns: Any, shape: tuple[int, int], words: str) ->
     shades = np.ceil(SHADES * counts / full).astype(int)
     size = max(2, SIDE // max(cells))
     paths = [
-        element("path", opacity=(shade + 1) / (SHADES + 1), d=_squares(shades == shade, size))
+        element(
+            "path", opacity=(shade + 1) / (SHADES + 1), d=_draw_filled_cells(shades == shade, size)
+        )
         for shade in range(1, SHADES + 1)
         if np.any(shades == shade)
     ]
@@ -186,12 +192,16 @@ def draw_pattern(rows: Any, columns: Any, shape: tuple[int, int], words: str) ->
     return image([frame, drawing], across, down, f"entries {words}") + f"<div>{escape(words)}</div>"
 
 
-def _squares(chosen: Any, size: int) -> str:
-    """Return an SVG path over the chosen cells, with adjacent ones merged into one rectangle."""
+def _draw_filled_cells(cells: Any, size: int) -> str:
+    """Return the SVG path of the true cells of a boolean matrix; neighbours in a row are one rectangle.
+
+    Args:
+        size: of a cell, in pixels.
+    """
     import numpy as np
 
     parts = []
-    for row, line in enumerate(chosen):
+    for row, line in enumerate(cells):
         edges = np.flatnonzero(np.diff(np.concatenate([[0], line.astype(int), [0]])))
         for start, end in edges.reshape(-1, 2):
             parts.append(

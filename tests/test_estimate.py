@@ -42,8 +42,10 @@ def test_a_step_on_several_ranks() -> None:
     free = Link(1e15, 1e-15)
     assert step_seconds(ALONE, 4, "per-rank", free) == pytest.approx(0.1)
     assert step_seconds(ALONE, 4, "global", free) == pytest.approx(0.025)
-    assert step_seconds(ALONE, 4, "per-rank", free, here=True) == pytest.approx(4 * 0.15 / 2)
-    assert step_seconds(ALONE, 4, "global", free, here=True) == pytest.approx(0.15 / 2)
+    assert step_seconds(ALONE, 4, "per-rank", free, on_one_machine=True) == pytest.approx(
+        4 * 0.15 / 2
+    )
+    assert step_seconds(ALONE, 4, "global", free, on_one_machine=True) == pytest.approx(0.15 / 2)
     assert speed_up(ALONE, 0.1, 4, "per-rank") == speed_up(ALONE, 0.025, 4, "global") == 4
     assert step_seconds(ALONE, 2, "global", LINKS["10GbE"]) == pytest.approx(
         0.05 + 10_000_000 / 1.25e9 + 3 * 50e-6

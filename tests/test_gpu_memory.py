@@ -54,7 +54,7 @@ def test_each_rank_takes_a_gpu_of_its_own() -> None:
         _own_gpu(["a"], 1, 2)
 
 
-def test_loading_turns_growth_on() -> None:
+def test_loading_enables_growth() -> None:
     assert loaded("load(); print(os.environ[VARIABLE], 'tensorflow' in sys.modules)") == (
         "true False"
     )
@@ -116,7 +116,7 @@ LIMITED = KernelGpu("GPU:0", grows=False, limited=True)
         ([LIMITED], None, False),
     ],
 )
-def test_who_is_told(gpus: list[KernelGpu], forced: str | None, told: bool) -> None:
+def test_who_is_warned(gpus: list[KernelGpu], forced: str | None, told: bool) -> None:
     warning = kernel_warning(gpus, forced)
     assert bool(warning) == told
     if told:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from jupyter_hvd.cli.job import plain_name
 from jupyter_hvd.install.build import SOURCE_HASH
 from jupyter_hvd.jobs.kubernetes import kubernetes_name, to_yaml
+from jupyter_hvd.jobs.shared_runtime import quote_text
 from jupyter_hvd.jobs.slurm import starter_text
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -421,8 +423,13 @@ def test_labels(text: str) -> None:
     assert re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", kubernetes_name(text))
 
 
-def test_the_folder_that_is_told_can_be_typed(hvd, tmp_path: Path) -> None:
+def test_the_folder_that_is_printed_can_be_typed(hvd, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(FIT)
     done = hvd("job", "train.py", "--slurm", "-n", 2, "-o", "a $b's")
     folder = shlex.quote("a $b's")
     assert f"cd {folder} && sbatch train_hvd.sbatch" in done.stderr
+
+
+@pytest.mark.parametrize("text", ["a'", "'a", "a\n", "\\", "'''", '"""', "a\\'", ""])
+def test_texts_are_quoted_as_literals(text: str) -> None:
+    assert ast.literal_eval(quote_text(text)) == text

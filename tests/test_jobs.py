@@ -20,7 +20,7 @@ from rich.console import Console
 
 from jupyter_hvd.cli.jobs import jobs_table
 from jupyter_hvd.jobs import control
-from jupyter_hvd.jobs.control import Tail, job_in, job_named, list_jobs, output_lines
+from jupyter_hvd.jobs.control import Tail, list_jobs, output_lines, read_job, select_job
 from jupyter_hvd.jobs.log import (
     BEGUN,
     KEPT,
@@ -225,7 +225,7 @@ def test_only_the_very_process_is_stopped(tmp_path: Path, state: str) -> None:
             "other begin": {"started": written["started"] + "5"},
         }
         (log.folder / BEGUN).write_text(json.dumps(written | changes[state]))
-        job = job_in(log.folder)
+        job = read_job(log.folder)
         assert job is not None
         if state == "other host":
             assert job.state == "elsewhere"
@@ -274,18 +274,18 @@ def test_what_others_have_put_there(tmp_path: Path) -> None:
 
 def test_names(tmp_path: Path) -> None:
     one, two = begun(tmp_path, "one.py"), begun(tmp_path, "two $x.py")
-    assert job_named(tmp_path, "one").name == one.name
-    assert job_named(tmp_path, two.name).name == two.name
-    assert job_named(tmp_path, None).name == two.name
+    assert select_job(tmp_path, "one").name == one.name
+    assert select_job(tmp_path, two.name).name == two.name
+    assert select_job(tmp_path, None).name == two.name
     for name, told in (
         ("no-such", "there is no such job"),
         ("20", "several jobs"),
         ("", "is empty"),
     ):
         with pytest.raises(control.NoSuchJobError, match=told):
-            job_named(tmp_path, name)
+            select_job(tmp_path, name)
     with pytest.raises(control.NoSuchJobError, match="there is no job"):
-        job_named(tmp_path / "missing", None)
+        select_job(tmp_path / "missing", None)
 
 
 def test_a_large_output_keeps_its_end(tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_a_large_output_keeps_its_end(tmp_path: Path) -> None:
     tail.close()
     sizes = [rank_file(log.folder, 0, before=b).stat().st_size for b in (True, False)]
     assert max(sizes) < LARGEST + 20_000
-    job = job_in(log.folder)
+    job = read_job(log.folder)
     assert job is not None
     kept = [int(said.text.split()[0]) for said in output_lines(job)]
     assert kept == list(range(kept[0], count))

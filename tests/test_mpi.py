@@ -95,7 +95,7 @@ def test_ranks_that_go_round_the_hosts() -> None:
         (None, {"rank": 0, "host": "x"}),
     ],
 )
-def test_a_stranger_is_told_nothing(token: str | None, who: dict[str, object]) -> None:
+def test_a_stranger_is_sent_nothing(token: str | None, who: dict[str, object]) -> None:
     environment = {TOKEN_VARIABLE: SECRET, "PASSWORD": SECRET}
     listening = Placement(
         Orders("job", 1, (), "module", environment=environment)
@@ -109,7 +109,7 @@ def test_a_stranger_is_told_nothing(token: str | None, who: dict[str, object]) -
     listening.close()
 
 
-def test_an_agent_is_told_what_to_run() -> None:
+def test_an_agent_receives_what_to_run() -> None:
     """One that knows the token, and is the only one of its name; the other's end is its rank's."""
     environment = {TOKEN_VARIABLE: SECRET, "PASSWORD": SECRET}
     placement = Placement(Orders("job", 2, (), "module", environment=environment))

@@ -30,7 +30,7 @@ def test_a_host_as_this_one() -> None:
     check_hosts(["b", "c"], this_machine, [os.getcwd()], [])  # noqa: PTH109 — a text
 
 
-def test_all_that_differs_is_told_at_once() -> None:
+def test_all_that_differs_is_reported_at_once() -> None:
     missing, closed = "/no/such/folder", ("127.0.0.1", 1)
     with pytest.raises(LaunchError) as error:
         check_hosts(["b", "c"], this_machine, [missing, "/"], [closed])

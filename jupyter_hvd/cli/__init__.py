@@ -51,6 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run_command(arguments: list[str]) -> int:
+    """Run the command in these arguments; report errors on standard error, and return the exit code."""
     own, extra = split_extra(arguments)
     if advice := removed_words(own):
         print_error(advice)
@@ -77,6 +78,7 @@ def split_extra(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def make_parser() -> argparse.ArgumentParser:
+    """Create the parser with all commands."""
     parser = argparse.ArgumentParser(
         prog="jupyter hvd",
         description="Turn single-process TensorFlow 2 notebooks and scripts into Horovod programs.",

@@ -19,6 +19,7 @@ RUN_NAME = "certified"
 
 
 def add_parser(commands: Any) -> None:
+    """Add the command `certify`."""
     parser = commands.add_parser(
         "certify",
         help="what a tensor function's gradient costs: by formula, by theorem, and measured",
@@ -51,6 +52,7 @@ def parse_size(text: str) -> tuple[str, int]:
 
 
 def run_certify(arguments: argparse.Namespace) -> int:
+    """Run `certify`: print what the gradient of a tensor function costs, and return the exit code."""
     from ..tensor import TensorError
 
     function = tensor_function(arguments.file, arguments.function)

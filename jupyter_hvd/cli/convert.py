@@ -16,6 +16,7 @@ from .show import make_consoles, print_diff, print_error, print_outcome
 
 
 def add_parser(commands: Any) -> None:
+    """Add the command `convert`."""
     parser = commands.add_parser("convert", help="convert notebooks and scripts")
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument(
@@ -35,6 +36,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run_convert(arguments: argparse.Namespace) -> int:
+    """Run `convert` on each file; return the worst exit code of all."""
     if arguments.output is not None and arguments.in_place:
         raise UnusableInputError("-o and --in-place exclude each other")
     if arguments.output is not None and len(arguments.files) > 1 and not arguments.output.is_dir():
@@ -126,6 +128,7 @@ def is_own_output(path: Path) -> bool:
 
 
 def invalid_as_json(path: Path, message: str) -> dict[str, Any]:
+    """Return the JSON of a file that could not be read."""
     from ..convert.rules.options import SYNTAX
 
     diagnostic = {

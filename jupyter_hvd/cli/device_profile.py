@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_parser(commands: Any) -> None:
+    """Add the command `device-profile`."""
     parser = commands.add_parser(
         "device-profile",
         help="measure this device, so that tensor functions are planned for it",
@@ -25,6 +26,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run_device_profile(arguments: argparse.Namespace) -> int:
+    """Run `device-profile`: measure this device, and store or print the profile; return the exit code."""
     try:
         import jax
     except ImportError:
@@ -47,6 +49,6 @@ def run_device_profile(arguments: argparse.Namespace) -> int:
 
 
 def describe_figure(figure: Figure) -> str:
-    """Print one measured figure in a line."""
+    """Return a line about one measured figure."""
     known = f"{figure.value:.3g}" if figure.value is not None else f"as before: {figure.why}"
     return f"{figure.done:3} of {figure.count}  {figure.name} {known}"

@@ -47,6 +47,7 @@ class Row:
 
 
 def add_parser(commands: Any) -> None:
+    """Add the command `estimate`."""
     parser = commands.add_parser(
         "estimate",
         help="say what a training step takes on N ranks",
@@ -98,6 +99,7 @@ def parse_numbers(text: str) -> tuple[int, ...]:
 
 
 def run_estimate(arguments: argparse.Namespace) -> int:
+    """Run `estimate`: time some steps in one process, print a row per number of ranks, return the exit code."""
     from ..convert.rules.base import BATCHES
 
     options = options_for(argparse.Namespace(batch=arguments.batch), arguments.file)
@@ -177,7 +179,7 @@ def estimate_rows(
     options: Options,
     document: Document,
 ) -> Iterator[Row]:
-    """Estimate the rows of the table."""
+    """Yield the rows of the table: an estimate for each number of ranks and batch mode, or a measurement."""
     link = LINKS[arguments.network]
     link = replace(
         link,
@@ -187,7 +189,7 @@ def estimate_rows(
     for ranks in arguments.sizes:
         for batch in batches if ranks > 1 else batches[:1]:
             apart = step_seconds(alone, ranks, batch, link)
-            here = step_seconds(alone, ranks, batch, link, here=True)
+            here = step_seconds(alone, ranks, batch, link, on_one_machine=True)
             measured = arguments.measure and ranks > 1
             if measured:
                 chosen = replace(options, batch=batch)
@@ -208,6 +210,7 @@ def estimate_rows(
 
 
 def table_of(rows: list[Row]) -> Table:
+    """Return the table with a row per number of ranks and batch mode."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -229,7 +232,7 @@ def table_of(rows: list[Row]) -> Table:
 def explain_figures(
     arguments: argparse.Namespace, alone: SingleProcessStep, rows: list[Row]
 ) -> Iterator[str]:
-    """Explain the figures of the table."""
+    """Yield lines that explain the figures of the table."""
     own = arguments.network if arguments.bandwidth is None else "this network"
     yield f"“step”: estimated, for {own} between ranks that have cores or a GPU each. “faster”: examples in the same time."
     busy = alone.cpu_seconds / alone.seconds

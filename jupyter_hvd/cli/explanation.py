@@ -15,6 +15,7 @@ from .options import add_limit
 
 
 def add_parser(commands: Any) -> None:
+    """Add the command `explain`."""
     parser = commands.add_parser(
         "explain", help="how each variable changes where batches grow with the number of ranks"
     )
@@ -25,6 +26,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run_explain(arguments: argparse.Namespace) -> int:
+    """Run `explain`: print how each variable changes with the number of ranks, and return the exit code."""
     from ..convert import explain_cells
     from ..source.cells import JoinedCells
 

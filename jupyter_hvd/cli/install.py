@@ -22,6 +22,7 @@ TELL_AFTER, TELL_EACH = 30, 0.1
 
 
 def add_parser(commands: Any) -> None:
+    """Add the command `install`."""
     parser = commands.add_parser(
         "install", help="build Horovod for the TensorFlow of this environment, and install it"
     )
@@ -38,6 +39,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run_install(options: argparse.Namespace) -> int:
+    """Run `install`: build Horovod, unless a matching wheel is cached, install it, and return the exit code."""
     from ..install.build import HOROVOD, Build, CannotBuildError, installed_tensorflow
     from ..install.pip import Source
     from ..install.run import find_cached_wheel, install_horovod
@@ -102,17 +104,18 @@ class ProgressLines:
     def __init__(self, console: Console) -> None:
         self.console = console
         self.step, self.share = "", 0.0
-        self.begun = self.told = 0.0
+        self.begun = self.shown_at = 0.0
 
     def __call__(self, step: str, share: float) -> None:
         now = time.monotonic()
         if step != self.step:
             self.step, self.begun = step, now
             self._print_line(step, share, now)
-        elif share >= self.share + TELL_EACH or now >= self.told + TELL_AFTER:
+        elif share >= self.share + TELL_EACH or now >= self.shown_at + TELL_AFTER:
             self._print_line(f"{step} for {now - self.begun:.0f} s", share, now)
 
     def _print_line(self, text: str, share: float, now: float) -> None:
-        self.told, self.share = now, share
+        """Print a step and the share of files compiled, and remember when."""
+        self.shown_at, self.share = now, share
         percent = f", {share:.0%} of the files compiled" if 0 < share < 1 else ""
         self.console.print(f"{text}{percent}", markup=False, highlight=False, soft_wrap=True)

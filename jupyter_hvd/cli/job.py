@@ -23,6 +23,7 @@ IMAGE = "{}:latest"
 
 
 def add_parser(commands: Any) -> None:
+    """Add the command `job`."""
     parser = commands.add_parser(
         "job",
         help="write the files of a batch job: for Slurm, or for Kubernetes",
@@ -53,6 +54,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run_job_files(arguments: argparse.Namespace) -> int:
+    """Run `job`: convert the program, write the files of a batch job, and return the exit code."""
     from ..convert import NotPythonError
     from ..convert.rules.imports import SHARING_FILE
     from ..jobs.program import left_out, script_of
@@ -123,7 +125,7 @@ def make_job_files(
     told = [f"it imports {file.name}: copy it there too" for file in beside if elsewhere]
     folder = shlex.quote(str(arguments.output or path.parent))
     if arguments.slurm:
-        batch = slurm.Batch(
+        batch = slurm.SlurmJobSpec(
             arguments.size,
             arguments.python or sys.executable,
             arguments.time,

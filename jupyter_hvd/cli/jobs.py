@@ -27,6 +27,7 @@ UNBOUNDED, SHORTEST = 10**6, 12
 
 
 def add_parser(commands: Any) -> None:
+    """Add the commands `jobs`, `logs` and `stop`."""
     listed = commands.add_parser("jobs", help="the jobs that `run` has begun, and how they ended")
     listed.set_defaults(command=run_jobs)
     shown = commands.add_parser("logs", help="what a job's ranks have said")
@@ -43,44 +44,45 @@ def add_parser(commands: Any) -> None:
     stopped.add_argument("job", metavar="JOB", help="its name, or a part that no other has")
 
 
-def place_of(arguments: argparse.Namespace) -> Path:
-    """Return the folder of the jobs.
+def logs_folder_of(arguments: argparse.Namespace) -> Path:
+    """Return the folder of logs: that of `--log`, or the default one.
 
     Raises:
-        UnusableInputError: no folder is given, and there is no home folder.
+        UnusableInputError: the default one is unknown, as there is no home folder.
     """
-    from ..jobs.log import default_place
+    from ..jobs.log import default_logs_folder
 
     try:
-        return arguments.log or default_place()
+        return arguments.log or default_logs_folder()
     except RuntimeError as error:
         raise UnusableInputError(f"where logs are is not known ({error}): say --log DIR") from None
 
 
-def find_job(arguments: argparse.Namespace) -> Job:
-    """Find the job that the arguments name.
+def require_job(arguments: argparse.Namespace) -> Job:
+    """Return the job that the arguments name.
 
     Raises:
         UnusableInputError: there is no such job.
     """
-    from ..jobs.control import NoSuchJobError, job_named
+    from ..jobs.control import NoSuchJobError, select_job
 
     try:
-        return job_named(place_of(arguments), arguments.job)
+        return select_job(logs_folder_of(arguments), arguments.job)
     except (NoSuchJobError, OSError) as error:
         raise UnusableInputError(str(error)) from None
 
 
 def run_jobs(arguments: argparse.Namespace) -> int:
+    """Run `jobs`: print a table of all jobs, and return the exit code."""
     from ..jobs.control import list_jobs
 
     console, errors = make_consoles(False)
     try:
-        found = list_jobs(place_of(arguments))
+        found = list_jobs(logs_folder_of(arguments))
     except OSError as error:
         raise UnusableInputError(str(error)) from None
     if not found:
-        errors.print(f"no jobs in {place_of(arguments)}", markup=False)
+        errors.print(f"no jobs in {logs_folder_of(arguments)}", markup=False)
         return OK
     table = jobs_table(found)
     needed = console.measure(table, options=console.options.update_width(UNBOUNDED)).maximum
@@ -92,18 +94,20 @@ def run_jobs(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def jobs_table(found: Sequence[Job], columns: int | None = None) -> Table:
-    """Print a table with a row for each job; in a narrow terminal shorten its command, and leave out what the job's name
-    tells.
+def jobs_table(jobs: Sequence[Job], columns: int | None = None) -> Table:
+    """Return a table with a row for each job.
+
+    Args:
+        columns: the width of a narrow terminal, for which commands are shortened and dates left out; None for no limit.
     """
     from rich.table import Table
     from rich.text import Text
 
     dates = ["began"] if columns is None else []
     table = Table("job", "ranks", *dates, "state", "command", box=None, pad_edge=False)
-    names = max(len("job"), *(len(job.name) for job in found))
-    states = max(len("state"), *(len(state_text(job)) for job in found))
-    for job in found:
+    names = max(len("job"), *(len(job.name) for job in jobs))
+    states = max(len("state"), *(len(state_text(job)) for job in jobs))
+    for job in jobs:
         words = tuple(map(str, job.begun.get("command", ())))
         command = shlex.join(words)
         if columns is not None:
@@ -117,6 +121,7 @@ def jobs_table(found: Sequence[Job], columns: int | None = None) -> Table:
 
 
 def state_text(job: Job) -> str:
+    """Return in words whether a job is running, or how it ended."""
     if job.ended is not None:
         rank, code = job.ended.get("rank"), job.ended.get("code")
         if code == 0:
@@ -139,9 +144,10 @@ def tagged_printer(console: Console, errors: Console) -> Callable[[int, str, str
 
 
 def run_logs(arguments: argparse.Namespace) -> int:
+    """Run `logs`: print the output of a job, also while it runs; return the exit code."""
     from ..jobs.control import follow_output, output_lines
 
-    job = find_job(arguments)
+    job = require_job(arguments)
     console, errors = make_consoles(False)
     show = tagged_printer(console, errors)
     for said in (follow_output if arguments.follow else output_lines)(job, arguments.rank):
@@ -150,9 +156,10 @@ def run_logs(arguments: argparse.Namespace) -> int:
 
 
 def run_stop(arguments: argparse.Namespace) -> int:
+    """Run `stop`: end a job; return `REFUSED` if it does not run."""
     from ..jobs.control import NoSuchJobError, stop_job
 
-    job = find_job(arguments)
+    job = require_job(arguments)
     console, errors = make_consoles(False)
     try:
         done = stop_job(job, lambda text: errors.print(f"{job.name}: {text}", markup=False))

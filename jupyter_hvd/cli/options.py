@@ -55,6 +55,7 @@ def add_limit(parser: argparse.ArgumentParser) -> None:
 
 
 def add_batch(parser: argparse.ArgumentParser) -> None:
+    """Add the option `--batch`."""
     parser.add_argument(
         "--batch",
         choices=("per-rank", "global"),

@@ -11,12 +11,14 @@ from .show import make_consoles
 
 
 def add_parser(commands: Any) -> None:
+    """Add the command `rule`."""
     parser = commands.add_parser("rule", help="list the rules, or explain one")
     parser.add_argument("code", nargs="?", metavar="CODE")
     parser.set_defaults(command=run_rule)
 
 
 def run_rule(arguments: argparse.Namespace) -> int:
+    """Run `rule`: print all rules, or the page of one; return the exit code."""
     from rich.table import Table
 
     from ..convert.rules import BY_CODE, RULES

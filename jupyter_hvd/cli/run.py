@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..launch.progress import Stall
     from ..launch.rank_placement import Place
     from ..launch.reaper import PrivateFolder
-    from ..launch.restarts import Restarts
+    from ..launch.restarts import RestartPolicy
 
 
 class RefusedError(Exception):
@@ -42,6 +42,7 @@ class RefusedError(Exception):
 
 
 def add_parser(commands: Any) -> None:
+    """Add the command `run`."""
     parser = commands.add_parser(
         "run",
         help="convert, then run on N processes",
@@ -82,7 +83,7 @@ def add_parser(commands: Any) -> None:
     log.add_argument("--no-log", action="store_true", help="keep none")
     add_batch(parser)
     add_options(parser)
-    parser.set_defaults(command=run_run)
+    parser.set_defaults(command=run_program)
 
 
 @contextmanager
@@ -110,13 +111,14 @@ def copy_converted(
         yield copy
 
 
-def run_run(arguments: argparse.Namespace) -> int:
+def run_program(arguments: argparse.Namespace) -> int:
+    """Run `run`: convert a program, run it on ranks, pass its output on, and return its exit code."""
     from rich.text import Text
 
     from ..launch.hosts import LaunchError
     from ..launch.job import Program
     from ..launch.rank_placement import place_ranks
-    from ..launch.restarts import RESIZED, run_job_again
+    from ..launch.restarts import RESIZED, run_job_with_restarts
     from ..launch.signals import ended_by_signals
     from ..runtime.scaling import VIRTUAL_SIZE_VARIABLE
     from ..runtime.sharing.program import RESUME_VARIABLE
@@ -179,7 +181,9 @@ def run_run(arguments: argparse.Namespace) -> int:
                     "stalled": stall_printer(locate, errors, log),
                     "again": tried_again,
                 }
-                result = run_job_again(job, folder, policy=policy, told=started_again, **heard)
+                result = run_job_with_restarts(
+                    job, folder, policy=policy, restarted=started_again, **heard
+                )
                 if log is not None:
                     log.note_end(result.code, result.rank, result.report)
     except LaunchError as error:
@@ -193,37 +197,38 @@ def run_run(arguments: argparse.Namespace) -> int:
 
 def choose_restart_policy(
     arguments: argparse.Namespace, elastic: bool, ranks: Place, queued: Callable[[str], None]
-) -> Restarts:
+) -> RestartPolicy:
     """Choose what happens after a failure: nothing, a restart, or an elastic continuation.
 
     Args:
-        queued: see `Elastic`.
+        queued: see `ElasticRestartPolicy`.
 
     Raises:
         UnusableInputError: the options do not fit together.
         LaunchError: the hosts do not fit the options.
     """
-    from ..launch.restarts import Elastic, Restarts
+    from ..launch.restarts import ElasticRestartPolicy, RestartPolicy
 
     if arguments.restarts < 0:
         raise UnusableInputError("--restarts: must be a whole number from 0 on")
     if not elastic:
         if arguments.least is not None or arguments.most is not None:
             raise UnusableInputError("--min and --max are for --elastic")
-        return Restarts(ranks, arguments.restarts)
+        return RestartPolicy(ranks, arguments.restarts)
     if arguments.restarts:
         raise UnusableInputError("--elastic restarts the job already: leave --restarts out")
     least = 1 if arguments.least is None else arguments.least
-    return Elastic(ranks, least, arguments.most or max(ranks.size, least), queued)
+    return ElasticRestartPolicy(ranks, least, arguments.most or max(ranks.size, least), queued)
 
 
 def describe_failure(result: JobResult) -> str:
-    """Say in a few words which rank failed, and how."""
+    """Return a sentence on which rank failed, and with which exit code."""
     who = "the job" if result.rank is None else f"rank {result.rank}"
     return f"{who} failed with exit code {result.code}"
 
 
 def print_failure(result: JobResult, errors: Console) -> None:
+    """Print which rank failed, and its traceback, to standard error."""
     errors.print(f"[bold red]{describe_failure(result)}[/]")
     if result.report:
         print(result.report.rstrip(), file=sys.stderr)
@@ -237,14 +242,14 @@ def open_log(arguments: argparse.Namespace, copy: Path, errors: Console) -> Iter
         UnusableInputError: it cannot be written to the place that the user named.
     """
     from ..jobs.control import list_jobs
-    from ..jobs.log import JobLog, default_place, remove_oldest
+    from ..jobs.log import JobLog, default_logs_folder, remove_oldest
 
     if arguments.no_log:
         yield None
         return
     log = None
     try:
-        place = arguments.log or default_place()
+        place = arguments.log or default_logs_folder()
         log = JobLog(place, arguments.file, arguments.size, find_command_line(arguments))
         shutil.copyfile(copy, log.folder / copy.name)
         if arguments.log is None:

@@ -22,6 +22,7 @@ def print_error(error: Exception | str) -> None:
 
 
 def make_consoles(quiet: bool) -> tuple[Console, Console]:
+    """Return Rich consoles for standard output and standard error; they print nothing if `quiet`."""
     from rich.console import Console
 
     return Console(quiet=quiet, highlight=False), Console(stderr=True, quiet=quiet, highlight=False)
@@ -69,6 +70,7 @@ def print_outcome(console: Console, path: Path, outcome: Outcome, output: Path |
 
 
 def print_diagnostics(console: Console, path: Path, diagnostics: Sequence[Diagnostic]) -> None:
+    """Print the converter's diagnostics of a file, each with its position and advice."""
     from rich.text import Text
 
     styles = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}

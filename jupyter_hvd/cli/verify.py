@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 def add_parser(commands: Any) -> None:
+    """Add the command `verify`."""
     parser = commands.add_parser(
         "verify",
         help="check a conversion, or a training on N ranks, by running it beside one process",
@@ -98,6 +99,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run_verify(arguments: argparse.Namespace) -> int:
+    """Run `verify`: run the program on ranks and in one process, print the verdict, and return the exit code."""
     from ..convert import NotPythonError
     from ..launch.hosts import LaunchError
     from ..launch.signals import ended_by_signals
@@ -164,6 +166,7 @@ def make_check_listener(arguments: argparse.Namespace) -> Iterator[Callable[[Che
 def run_exact_checks(
     arguments: argparse.Namespace, options: Options, *, confirmed: bool
 ) -> ExactVerification:
+    """Verify `--batch global`: the ranks' results must equal those of one process."""
     from ..verify.exact.compare import TOLERANCE
     from ..verify.exact.verification import SEED, SIZES, verify_exact
 
@@ -185,6 +188,7 @@ def run_exact_checks(
 def run_scaled_checks(
     arguments: argparse.Namespace, options: Options, *, confirmed: bool
 ) -> ExactVerification:
+    """Verify `--batch per-rank`: against the scaled program in one process, and that against the original."""
     from ..verify.exact.scaled_program import verify_scaled
     from ..verify.exact.verification import SIZES
 
@@ -207,6 +211,7 @@ def run_scaled_checks(
 def run_other_checks(
     arguments: argparse.Namespace, options: Options, *, confirmed: bool
 ) -> AgainstVerification:
+    """Verify `--against`: judge another program that distributes the training itself."""
     from ..verify.against.verification import Program, verify_against
     from ..verify.exact.compare import TOLERANCE
     from ..verify.exact.verification import SEED
@@ -264,7 +269,7 @@ def write_report(arguments: argparse.Namespace, verification: AgainstVerificatio
 
 
 def ask_confirmation(question: str, arguments: argparse.Namespace) -> bool:
-    """Ask a yes-or-no question on the terminal; without one, the answer is no."""
+    """Ask a yes-or-no question on the terminal; return whether the answer is yes, False without a terminal."""
     if arguments.json or arguments.events or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     print(f"{question}. Go on? [y/N] ", end="", file=sys.stderr, flush=True)
@@ -272,15 +277,18 @@ def ask_confirmation(question: str, arguments: argparse.Namespace) -> bool:
 
 
 def print_event(check: Check) -> None:
+    """Print a check as a line of JSON."""
     print(json.dumps(check.as_json()), flush=True)
 
 
 def print_verdict(verification: ExactVerification | AgainstVerification) -> None:
+    """Print the verdict."""
     console, _ = make_consoles(False)
     console.print(verification.verdict, markup=False, soft_wrap=True)
 
 
 def print_check(console: Console, check: Check) -> None:
+    """Print a check as a line with a mark."""
     from rich.text import Text
 
     from ..verify.checks import MARKS

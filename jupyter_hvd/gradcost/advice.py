@@ -41,13 +41,14 @@ class Adviser:
     subject: Subject
 
     def give_advice(self, report: Report, locate: Locate) -> tuple[Advice, ...]:
-        """What to change, the largest saving first, then what JAX alone would make of it."""
+        """Return the advice: cheaper rewritings, the largest saving first; costly lines; faster growth in JAX."""
         cheaper = sorted(_cheaper_rewritings(self, report.sizes, locate), key=lambda a: -a.saves)
         found = list(_costlier_lines(self, report, locate))
         return (*cheaper[:SHOWN], *found[:SHOWN], *_growth_estimate(report))
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
+        """The rewritings of the program that may lower its cost."""
         program = self.subject.instance.written
         return tuple(Candidate(self.subject, rewriting) for rewriting in find_rewritings(program))
 
@@ -58,6 +59,7 @@ class Adviser:
 
     @cached_property
     def written(self) -> list[tuple[Place, Formula]]:
+        """The costs of the program as it stands, each at its place."""
         return _costs_as_written(self.subject)
 
 
@@ -73,14 +75,17 @@ class Candidate:
 
     @cached_property
     def program(self) -> Program:
+        """The rewritten program, simplified."""
         return simplify(self.rewriting.program)
 
     @cached_property
     def value(self) -> tuple[Formula, ...]:
+        """The costs of the rewritten program, by statement and kind."""
         return tuple(_program_costs(self.program))
 
     @cached_property
     def gradient(self) -> tuple[Formula, ...]:
+        """The costs of the gradient of the rewritten program, by statement and kind."""
         body = self.subject.instance.function.body
         seed = None if self.subject.is_scalar else ("dy", soa(body.type))
         wrt = real_parameters(self.subject.instance, self.subject.wrt)
@@ -88,11 +93,13 @@ class Candidate:
 
 
 def _program_costs(program: Program) -> Iterator[Formula]:
+    """Yield the nonzero cost formulas of a program's statements."""
     for _, term in statement_terms(program):
         yield from (f for f in cost_formulas(term).values() if str(f) != "0")
 
 
 def _cheaper_rewritings(adviser: Adviser, sizes: Sizes, locate: Locate) -> Iterator[Advice]:
+    """Yield advice for each rewriting that saves a sizable part of the operations, one per kind and line."""
     subject, count = adviser.subject, adviser.subject.evaluate.sum_formulas
     told: set[tuple[str, Place | None]] = set()
     gradient = tuple(f for line in subject.adjoint.lines for f in line.costs.values())
@@ -134,7 +141,7 @@ _MESSAGES = {
 
 
 def _costs_as_written(subject: Subject) -> list[tuple[Place, Formula]]:
-    """What each line of the source costs as written, with a place in it."""
+    """Return what each source line costs as written, with a position in it."""
     places = subject.instance.traced.places
     counted: dict[tuple[str, int], tuple[Place, Counted]] = {}
     with carry_origins({term: Origin(place=place) for term, place in places.items()}):
@@ -147,7 +154,7 @@ def _costs_as_written(subject: Subject) -> list[tuple[Place, Formula]]:
 
 
 def _costlier_lines(adviser: Adviser, report: Report, locate: Locate) -> Iterator[Advice]:
-    """Lines that cost more as written than as compiled."""
+    """Yield advice for lines that cost more as written than as compiled."""
     count = adviser.subject.evaluate
     compiled = {line.place: line.value for line in report.heat}
     whole = report.value.total
@@ -177,7 +184,7 @@ _FOUND = {
 
 
 def _growth_estimate(report: Report) -> Iterator[Advice]:
-    """A size over which plain JAX's gradient grows faster, by XLA's estimate."""
+    """Yield advice for each size over which plain JAX's gradient grows faster, by XLA's estimates."""
     for name, curve in report.curves.items():
         estimates = report.estimates_over(name)
         across = list(estimates)[-2:]
@@ -198,6 +205,7 @@ def _growth_estimate(report: Report) -> Iterator[Advice]:
 
 
 def _power_text(name: str, exponent: float) -> str:
+    """Return a power of a size in words: `n²`, or `a constant`."""
     if abs(exponent) < 0.05:
         return "a constant"
     rounded = f"{exponent:.1f}".removesuffix(".0")

@@ -53,6 +53,7 @@ class Change:
     difference: float
 
     def json(self) -> dict[str, Any]:
+        """Return the change as JSON for the panel, with its message."""
         return {**asdict(self), "message": self.message}
 
     @property
@@ -66,24 +67,28 @@ class Change:
 
 
 def accept_advice(
-    adviser: Adviser, way: int, sizes: Sizes, locate: Locate, step: Step = lambda: None
+    adviser: Adviser, index: int, sizes: Sizes, locate: Locate, step: Step = lambda: None
 ) -> Change:
-    """The change that advice asks for.
+    """Return the cheapest change of the source by a rewriting whose results were equal on random values.
+
+    Args:
+        index: that of the rewriting in `adviser.candidates`.
+        step: called repeatedly; may raise to cancel.
 
     Raises:
-        TensorError: there is none that is equal and costs less; the message says why.
+        TensorError: there is no such change; the message says why.
     """
-    if not 0 <= way < len(adviser.candidates):
+    if not 0 <= index < len(adviser.candidates):
         raise TensorError("this advice no longer applies")
     subject = adviser.subject
     written = Written.of(subject.function)
-    now = _count_together(subject, sizes)
+    now = _count_operations(subject, sizes)
     cheaper: list[tuple[int, Subject, str]] = []
     refused: list[TensorError] = []
-    for text in find_proposals(written, subject, adviser.candidates[way].rewriting, sizes):
+    for text in find_proposals(written, subject, adviser.candidates[index].rewriting, sizes):
         try:
             changed = rewrite_subject(subject, written, text)
-            then = _count_together(changed, sizes)
+            then = _count_operations(changed, sizes)
         except TensorError as error:
             refused.append(error)
             continue
@@ -116,16 +121,16 @@ def accept_advice(
     )
 
 
-def _count_together(subject: Subject, sizes: Sizes) -> int | None:
-    """Operations of value and gradient, as the panel shows them."""
+def _count_operations(subject: Subject, sizes: Sizes) -> int | None:
+    """Return the operations of value and gradient together, as the panel shows them; None if unknown."""
     return subject.evaluate.sum_formulas((subject.value.total, subject.adjoint.total), sizes)
 
 
 def rewrite_subject(subject: Subject, written: Written, text: str) -> Subject:
-    """The subject by another text of its function.
+    """Return the subject with another source text of its function.
 
     Raises:
-        TensorError: that is no tensor function of these types.
+        TensorError: the text is no tensor function of these types.
     """
     python = subject.function.python
     filename = f"<advice {next(_NUMBERS)}>"
@@ -142,20 +147,25 @@ def rewrite_subject(subject: Subject, written: Written, text: str) -> Subject:
     return replace(subject, function=function, instance=instance)
 
 
-def compare_programs(one: Subject, other: Subject, sizes: Sizes, step: Step) -> tuple[int, float]:
-    """How many random inputs value and gradient were compared on, and the largest difference.
+def compare_programs(
+    original: Subject, changed: Subject, sizes: Sizes, step: Step
+) -> tuple[int, float]:
+    """Compare value and gradient of two programs on random inputs.
+
+    Returns:
+        The number of inputs, and the largest relative difference.
 
     Raises:
         TensorError: they differ, or there is no size at which both can be run.
     """
     # A call of the function itself would change what its cards tell of its last call.
-    apart = replace(one, function=tensor(one.function.python))
+    apart = replace(original, function=tensor(original.function.python))
     draws, largest = 0, 0.0
     with keeping_float64(True):
-        for at in _small_sizes(one, sizes):
-            for arguments in _draw_arguments(one, at):
+        for at in _small_sizes(original, sizes):
+            for arguments in _draw_arguments(original, at):
                 step()
-                expected, found = (_compute_both(each, arguments) for each in (apart, other))
+                expected, found = (_compute_both(each, arguments) for each in (apart, changed))
                 for part, result in found.items():
                     difference = _relative_difference(expected[part], result)
                     if not difference <= TOLERANCE:
@@ -175,7 +185,7 @@ def compare_programs(one: Subject, other: Subject, sizes: Sizes, step: Step) -> 
 
 
 def _small_sizes(subject: Subject, sizes: Sizes) -> Iterator[Sizes]:
-    """Small sizes, and those on display where there is room."""
+    """Yield small sizes, then the ones on display, where the arrays are not too large."""
     small = {n: v if n in subject.fixed_sizes else min(v, SMALL) for n, v in sizes.items()}
     told = []
     for at in (small, dict(sizes)):
@@ -185,7 +195,7 @@ def _small_sizes(subject: Subject, sizes: Sizes) -> Iterator[Sizes]:
 
 
 def _draw_arguments(subject: Subject, sizes: Sizes) -> Iterator[dict[str, Any]]:
-    """Random arguments, also of the derivative: positive ones first, then of either sign."""
+    """Yield random arguments of the gradient: positive ones first, then those of either sign."""
     random = np.random.default_rng(1)
     for k in range(DRAWS):
         given = random_arguments(subject.adjoint_instance, sizes, subject.arguments)
@@ -201,15 +211,19 @@ def _draw_arguments(subject: Subject, sizes: Sizes) -> Iterator[dict[str, Any]]:
 
 
 def _compute_both(subject: Subject, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return value and gradient at these arguments."""
     value = subject.function(**subject.own_arguments(arguments))
     return {"value": value, "gradient": subject.reverse(**arguments)}
 
 
-def _relative_difference(one: Any, other: Any) -> float:
-    """Between two results, as a share of the largest entry; what is no number in both is equal."""
+def _relative_difference(expected: Any, actual: Any) -> float:
+    """Return the largest difference of two results, relative to the largest entry; inf if the shapes differ.
+
+    NaN and infinite entries must be in the same positions.
+    """
     left, right = (
         np.concatenate([np.ravel(np.asarray(x, float)) for x in jax.tree_util.tree_leaves(both)])
-        for both in (one, other)
+        for both in (expected, actual)
     )
     if left.shape != right.shape or not np.array_equal(np.isfinite(left), np.isfinite(right)):
         return float("inf")
@@ -219,7 +233,7 @@ def _relative_difference(one: Any, other: Any) -> float:
 
 
 def changed_lines(written: Written, text: str) -> tuple[int, int, str, str]:
-    """The lines of the file that change, and what stands there before and after."""
+    """Return the first and last line of the file that change, with the old and the new text of these lines."""
     old, new = written.text.splitlines(), text.splitlines()
     same = _common_prefix(old, new)
     rest = _common_prefix(old[same:][::-1], new[same:][::-1])
@@ -232,6 +246,7 @@ def changed_lines(written: Written, text: str) -> tuple[int, int, str, str]:
     )
 
 
-def _common_prefix(one: list[str], other: list[str]) -> int:
-    pairs = zip(one, other, strict=False)
+def _common_prefix(first: list[str], second: list[str]) -> int:
+    """Return how many lines at the start of two lists are equal."""
+    pairs = zip(first, second, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

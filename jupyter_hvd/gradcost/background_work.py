@@ -34,8 +34,9 @@ Key = tuple[tuple[str, int], ...]
 
 
 def wanted_sizes(subject: Subject, sizes: Sizes, linked: bool) -> dict[str, list[tuple[int, Key]]]:
-    """Where plain JAX is asked about: over each size some sizes, the others as they stand, as far
-    as a dense array has room.
+    """Return, for each size, the values at which plain JAX is estimated, each with all sizes.
+
+    Values at which its dense arrays would be too large are left out.
     """
     return {
         size.name: [
@@ -49,36 +50,49 @@ def wanted_sizes(subject: Subject, sizes: Sizes, linked: bool) -> dict[str, list
 
 
 def estimate_plain(
-    subject: Subject, sizes: Sizes, linked: bool, known: dict[Key, Any], step: Step
+    subject: Subject, sizes: Sizes, linked: bool, estimates: dict[Key, Any], step: Step
 ) -> Plain:
-    """XLA's estimates of plain JAX's gradient; `known` keeps those that are there already."""
+    """Return XLA's estimates of plain JAX's gradient; slow, since it compiles for each size.
+
+    Args:
+        estimates: earlier estimates by sizes; new ones are added.
+        step: called before each; may raise to cancel.
+    """
     if subject.missing_data:
         return Plain("failed", subject.version, subject.missing_data)
     for _, at in chain.from_iterable(wanted_sizes(subject, sizes, linked).values()):
-        if at in known:
+        if at in estimates:
             continue
         step()
         with xla.jax_precision(subject):
-            known[at] = xla.estimate_cost(*plainjax.plain_gradient(subject, dict(at)))
-    return known_estimates(subject, sizes, linked, known)
+            estimates[at] = xla.estimate_cost(*plainjax.plain_gradient(subject, dict(at)))
+    return known_estimates(subject, sizes, linked, estimates)
 
 
 def known_estimates(
-    subject: Subject, sizes: Sizes, linked: bool, known: Mapping[Key, Any], message: str = ""
+    subject: Subject, sizes: Sizes, linked: bool, estimates: Mapping[Key, Any], message: str = ""
 ) -> Plain:
-    """What is known of plain JAX at these sizes."""
+    """Return the estimates of plain JAX that are known at these sizes, without computing others.
+
+    Args:
+        message: why estimates failed.
+    """
     wanted = wanted_sizes(subject, sizes, linked)
     found = {
-        name: {n: known[at] for n, at in points if known.get(at)} for name, points in wanted.items()
+        name: {n: estimates[at] for n, at in points if estimates.get(at)}
+        for name, points in wanted.items()
     }
-    is_complete = all(at in known for _, at in chain.from_iterable(wanted.values()))
+    is_complete = all(at in estimates for _, at in chain.from_iterable(wanted.values()))
     state: State = "failed" if message else "done" if is_complete else "pending"
     return Plain(state, subject.version, message, found)
 
 
 def measure_subject(subject: Subject, sizes: Sizes, progress: Progress, step: Step) -> Measured:
-    """Times and bytes of value and gradient, statement by statement, and of plain JAX's, in the
-    type in which the subject's own arguments are computed with.
+    """Measure times and memory of value and gradient, by statement, and of plain JAX's gradient.
+
+    Args:
+        progress: called with the steps done and their number.
+        step: called before each step; may raise to cancel.
     """
     require_room(subject, sizes)
     dense = subject.dense_entries(sizes)
@@ -129,7 +143,11 @@ def measure_subject(subject: Subject, sizes: Sizes, progress: Progress, step: St
 def sweep_sizes(
     subject: Subject, sizes: Sizes, size: Size, progress: Progress, step: Step
 ) -> Times:
-    """Times over one size, or several that are equal, the others as they stand."""
+    """Measure times of value and gradient at powers of two of one size; other sizes stay.
+
+    Raises:
+        TensorError: data are missing, or nothing can be measured at any size.
+    """
     if subject.missing_data:
         raise TensorError(subject.missing_data)
     found: list[tuple[int, float, float]] = []
@@ -163,17 +181,17 @@ def sweep_sizes(
 
 
 def view_text(subject: Subject, sizes: Sizes, view: str) -> str:
-    """A view at some sizes, as lines for people.
+    """Return the text of a view, "plan" or "certificate", at some sizes.
 
     Raises:
-        TensorError: the data of a relation are missing, the sizes are too large, or there is no such gradient.
+        TensorError: data of a relation are missing, the sizes are too large, or there is no such gradient.
     """
     require_room(subject, sizes)
     return plans_text(subject, sizes) if view == "plan" else certificate_text(subject, sizes)
 
 
 def plans_text(subject: Subject, sizes: Sizes) -> str:
-    """The tables of `f.plan(…)` and `f.grad(…).plan(…)`."""
+    """Return the tables of `f.plan(…)` and `f.grad(…).plan(…)`."""
     value, gradient = (
         plan_call(kernel(instance, sizes), tuple(given.values()))
         for instance, given in subject.programs(xla.make_arguments(subject, sizes))
@@ -182,7 +200,7 @@ def plans_text(subject: Subject, sizes: Sizes) -> str:
 
 
 def certificate_text(subject: Subject, sizes: Sizes) -> str:
-    """As `f.certify(…)` prints it, growing from some sizes on."""
+    """Return the certificate as `f.certify(…)` prints it, for growth from these sizes on."""
     data = {
         x: subject.arguments[x]
         for x, t in subject.types
@@ -193,7 +211,7 @@ def certificate_text(subject: Subject, sizes: Sizes) -> str:
 
 
 def require_room(subject: Subject, sizes: Sizes) -> None:
-    """Raise TensorError where the data of a relation are missing, or the arrays are too large for something to be run."""
+    """Raise TensorError if data of a relation are missing, or arrays are too large for the program to run."""
     if subject.missing_data:
         raise TensorError(subject.missing_data)
     held = count_entries(subject, sizes)
@@ -204,7 +222,7 @@ def require_room(subject: Subject, sizes: Sizes) -> None:
 
 
 def count_entries(subject: Subject, sizes: Sizes) -> int:
-    """The numbers that all arrays of value and gradient hold."""
+    """Return how many numbers all arrays of value and gradient hold."""
     return sum(
         subject.evaluate(line.entries, sizes) or 0
         for part in (subject.value, subject.adjoint)
@@ -213,7 +231,7 @@ def count_entries(subject: Subject, sizes: Sizes) -> int:
 
 
 def spell_sizes(subject: Subject, sizes: Sizes) -> str:
-    """Sizes for people: those that go together once."""
+    """Return sizes as text; equal sizes that move together appear once."""
     return ", ".join(
         f"{group.name} = {sizes[group.name]}"
         for group in subject.size_sliders()

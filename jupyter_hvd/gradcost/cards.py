@@ -27,8 +27,10 @@ class Card:
 
 
 def make_card(function: TensorFunction) -> Card:
-    """The function as it stands, its cost on the region of the last call's sizes. Raises
-    TensorError where its annotations give types at which it has no program.
+    """Return the card of a function: its types, and its cost at the sizes of the last call.
+
+    Raises:
+        TensorError: there is no program at the annotated types.
     """
     parameters = function.__signature__.parameters
     name = function.__name__
@@ -55,6 +57,7 @@ def make_card(function: TensorFunction) -> Card:
 
 
 def _card_state(function: TensorFunction) -> str:
+    """Return a sentence on whether, and for which sizes, the function is compiled."""
     compiled, sizes = function.compiled, function.last_sizes
     if not compiled:
         return "Not compiled yet: its first call compiles it."
@@ -65,6 +68,7 @@ def _card_state(function: TensorFunction) -> str:
 
 
 def cards_text(cards: list[Card]) -> str:
+    """Return cards as lines of text."""
     return "\n".join(
         "\n  ".join(
             [
@@ -77,6 +81,7 @@ def cards_text(cards: list[Card]) -> str:
 
 
 def cards_bundle(cards: list[Card]) -> dict[str, Any]:
+    """Return cards as a MIME bundle, HTML and text."""
     html = render_html("cards.html.jinja", cards=cards)
     return {"text/html": html, "text/plain": cards_text(cards)}
 
@@ -90,6 +95,7 @@ class Shown:
     cards: list[Card]
 
     def refresh_cards(self) -> None:
+        """Update the display if a card has changed; keep the cards if one cannot be made any more."""
         try:
             now = [make_card(function) for function in self.functions]
         except TensorError:

@@ -21,12 +21,16 @@ class Cells:
         self.cell: str | None = None
 
     def note_cell(self, info: Any) -> None:
-        """Remember a cell that is about to run, or has run."""
+        """Record the current cell, and the file name that the kernel gives to its code."""
         self.raw, self.cell = info.raw_cell, getattr(info, "cell_id", None)
         self.ids[self.shell.compile.get_code_name(self.raw, self.raw, 0)] = self.cell
 
     def enter_cell(self, body: str) -> tuple[str, str]:
-        """The body of a cell magic as source with the cell's own line numbers, and its file name."""
+        """Cache the body of the current cell's magic as source.
+
+        Returns:
+            The source, with the cell's line numbers, and its file name.
+        """
         lines = self.raw.splitlines()
         above = next((k for k, line in enumerate(lines) if line.startswith("%%")), 0) + 1
         source = "\n" * above + body
@@ -35,21 +39,22 @@ class Cells:
         self.ids[name] = self.cell
         return source, str(name)
 
-    def locate_cell(self, place: Place) -> Source:
-        shown = self.shell.compile.format_code_name(place.filename)
+    def locate_cell(self, position: Place) -> Source:
+        """Return the cell or file, and the line, to which a source position belongs."""
+        shown = self.shell.compile.format_code_name(position.filename)
         count = re.fullmatch(r"In\s?\[(\d+)\]", shown[1]) if shown else None
-        text = linecache.getline(place.filename, place.line) or place.text
+        text = linecache.getline(position.filename, position.line) or position.text
         return Source(
-            self.ids.get(place.filename),
+            self.ids.get(position.filename),
             int(count[1]) if count else None,
-            "" if count else place.filename,
-            place.line,
+            "" if count else position.filename,
+            position.line,
             text.rstrip("\n"),
         )
 
 
 def explain_error(error: Exception, cells: Cells) -> str:
-    """The error as text: where, the line with a caret, what is wrong, what to write instead."""
+    """Return an error as text: the position, the line with a caret, what is wrong, what to write instead."""
     if not isinstance(error, TensorError):
         return f"{type(error).__name__}: {error}"
     lines = []
@@ -78,5 +83,5 @@ class CellError(Exception):
         super().__init__("\n\n".join(self.texts))
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython prints in place of a traceback."""
+        """Return the lines that IPython prints in place of a traceback."""
         return [f"\x1b[31mTensorError\x1b[0m in {text}" for text in self.texts]

@@ -32,10 +32,11 @@ def make_plot(
     text: Format | None = None,
     caption: str = "",
 ) -> Plot:
-    """Curves over a size.
+    """Return a plot of curves over a size, on logarithmic axes.
 
     Args:
-        text: how values read at their axis; powers of ten without it.
+        rule: the value of the size at which a vertical line stands.
+        text: formats the values at the other axis; powers of ten by default.
     """
     x, y = (
         decades([point[k] for each in series for point in each.points], name, most)
@@ -48,16 +49,17 @@ def make_plot(
 
 
 def known_points(sizes: Sequence[int], values: Sequence[float | None]) -> Points:
-    """What can stand on a logarithmic axis."""
+    """Return the points that exist on a logarithmic axis: without None and zero."""
     return tuple((n, y) for n, y in zip(sizes, values, strict=True) if y)
 
 
 def marks_of(points: Points, name: str, size: str, text: Format) -> tuple[Mark, ...]:
+    """Return a labelled mark for each point."""
     return tuple(Mark(p, f"{name}, {size} = {p[0]}: {text(p[1])}") for p in points)
 
 
 def curve_section(report: Report, curve: Curve) -> Section:
-    """A size: operations, what loops store, measured times, and the button that measures them."""
+    """Return the section of one size: operations, stored values, measured times, a button to measure them."""
     size = curve.size
     blocks: list[Block] = [_operations_plot(report, curve)]
     history, times = report.histories.get(size), report.times.get(size)
@@ -72,6 +74,7 @@ def curve_section(report: Report, curve: Curve) -> Section:
 
 
 def legend_of(report: Report) -> Remark:
+    """Return the legend of the curves."""
     spans = [
         Span(name, "dashed" if k == 1 else "line", colour=colour)
         for k, (colour, name) in enumerate(NAMES)
@@ -83,7 +86,7 @@ def legend_of(report: Report) -> Remark:
 
 
 def _operations_plot(report: Report, curve: Curve) -> Plot:
-    """Operations as counted; dots are XLA's estimates of plain JAX."""
+    """Return the plot of counted operations, with XLA's estimates of plain JAX as dots."""
     size, at = curve.size, curve.at
     plain = report.estimates_over(size).items()
     dots = tuple((n, estimate.flops) for n, estimate in plain if estimate.flops > 0)
@@ -98,7 +101,7 @@ def _operations_plot(report: Report, curve: Curve) -> Plot:
 
 
 def _counted(curve: Curve, kind: str, name: str, colour: Colour, letter: str = "") -> Series:
-    """A curve of counts, marked at the size on display."""
+    """Return a curve of counts with a mark at the size on display."""
     points = known_points(curve.sizes, curve.counts[kind])
     here = tuple(point for point in points if point[0] == curve.at)
     marks = marks_of(here, name, curve.size, format_number)
@@ -114,7 +117,7 @@ STORED: tuple[tuple[str, Colour, str, str], ...] = (
 
 
 def _history_plot(history: Curve) -> Plot:
-    """What loops keep between their turns, over a size that says how many there are."""
+    """Return the plot of the values that loops store between iterations."""
     series, told = [], []
     for letter, colour, kind, name in STORED:
         series.append(_counted(history, kind, name, colour, letter))
@@ -125,7 +128,7 @@ def _history_plot(history: Curve) -> Plot:
 
 
 def _times_plot(curve: Curve, times: Times) -> Plot:
-    """Seconds over a size, and beside them, faint, the operations in the same measure."""
+    """Return the plot of measured times, with the operations, faint, in the same scale."""
     size = curve.size
     counted, measured, grown = [], [], []
     for colour, name in (NAMES[0], NAMES[2]):
@@ -145,7 +148,7 @@ def _times_plot(curve: Curve, times: Times) -> Plot:
 
 
 def in_proportion(operations: Points, measured: Points) -> Points:
-    """Operations in proportion, through the last measured time, at the sizes that were measured."""
+    """Scale operations so that their curve meets the last measured time; only sizes that were measured."""
     last, seconds = measured[-1]
     most, least = dict(operations).get(last), min(t for _, t in measured)
     if not most:
@@ -156,7 +159,7 @@ def in_proportion(operations: Points, measured: Points) -> Points:
 
 
 def comparison_plots(report: Report) -> Iterator[Plot]:
-    """All functions over each size: operations, and times where they were measured."""
+    """Yield, for each size, a plot of all functions' operations, and one of their times if measured."""
     for size, curve in report.curves.items():
         over = [(side, side.curves[size]) for side in report.sides if size in side.curves]
         if len(over) < 2:
@@ -181,7 +184,7 @@ def _side_series(
     values: Mapping[str, Sequence[float | None]],
     text: Format = format_number,
 ) -> tuple[Series, Series]:
-    """Value and gradient of a function over sizes."""
+    """Return the curves of a function: value and gradient."""
     points = known_points(sizes, values["adjoint"])
     marks = tuple(Mark(p, f"{side.letter}, {side.function}: {p[0]}, {text(p[1])}") for p in points)
     value = known_points(sizes, values["value"])

@@ -30,7 +30,7 @@ _DASHES = {"dashed": "6 3", "faint": "3 4"}
 
 
 def report_bundle(report: Report) -> dict[str, Any]:
-    """The report in every form that a front end may take."""
+    """Return the report as a MIME bundle: for the panel, as HTML, as text."""
     view = make_view(report, live=False)
     return {MIME: view.json(), "text/html": view_html(view), "text/plain": view_text(view)}
 
@@ -39,11 +39,12 @@ def report_bundle(report: Report) -> dict[str, Any]:
 
 
 def view_text(view: View) -> str:
-    """What is not folded, as lines."""
+    """Return the unfolded parts of a view as lines of text."""
     return "\n".join([f"{view.title} {text_of(view.about)}", *_block_lines(view.sections)])
 
 
 def _block_lines(blocks: Sequence[Block]) -> Iterator[str]:
+    """Yield the lines of some blocks; legends and folded sections are left out."""
     for block in blocks:
         match block:
             case Section() if not block.folded:
@@ -59,7 +60,7 @@ def _block_lines(blocks: Sequence[Block]) -> Iterator[str]:
 
 
 def _table_lines(table: Table) -> Iterator[str]:
-    """A table with columns below one another."""
+    """Yield the lines of a table with aligned columns."""
     head = [column.title for column in table.columns]
     lines = [head, *([_cell_text(cell) for cell in row.cells] for row in table.rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -69,7 +70,7 @@ def _table_lines(table: Table) -> Iterator[str]:
 
 
 def _cell_text(cell: Cell) -> str:
-    """What a cell says, on one line."""
+    """Return a table cell and its note on one line."""
     note = f" ({text_of(cell.note)})" if cell.note else ""
     return f"{text_of(cell.text)}{note}".replace("\n", " ")
 
@@ -78,14 +79,14 @@ def _cell_text(cell: Cell) -> str:
 
 
 def view_html(view: View) -> str:
+    """Return a view as static HTML."""
     return render_html("view.html.jinja", view=view, colours=COLOURS, draw=_plot_image)
 
 
 def _plot_image(plot: Plot) -> dict[str, str]:
-    """A plot for front ends that run no script.
+    """Return a plot as the alternative text and the base64 data of an `img`.
 
-    An SVG within an `img`: a page that lets no data in, such as GitHub's, then shows what the picture is of; of an SVG that
-    stands in the text it would leave the words, one after the other.
+    Pages that filter HTML, such as GitHub's, would strip an inline SVG to its words; of an `img` they show this text.
     """
     drawn = [
         svg.Series(

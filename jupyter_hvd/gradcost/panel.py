@@ -22,7 +22,7 @@ from . import background_work as work
 from .advice import Adviser
 from .apply_advice import accept_advice
 from .cells import Cells, explain_error
-from .compare import Other, compare_function, match_sizes, other_subject, place_sizes
+from .compare import Other, compare_function, match_sizes, other_subject, sizes_of_other
 from .fallback import report_bundle
 from .report import Measured, Plain, Report, Shown, Times, make_report, move_sizes
 from .sections import VIEWS, make_view
@@ -56,12 +56,13 @@ class Panel:
         self.asking: Send | None = None
         self.lock = threading.RLock()
         self.linked = True
-        self._start_about(about)
+        self._reset(about)
 
-    def _start_about(self, about: Subject) -> None:
-        self.subject, self.adviser = about, Adviser(about)
-        self.sizes: dict[str, int] = dict(about.start)
-        self.plain = Plain("pending", about.version)
+    def _reset(self, subject: Subject) -> None:
+        """Start over with another subject: initial sizes, nothing measured, nothing compared."""
+        self.subject, self.adviser = subject, Adviser(subject)
+        self.sizes: dict[str, int] = dict(subject.start)
+        self.plain = Plain("pending", subject.version)
         self.measured: Measured | None = None
         self.times: dict[str, Times] = {}
         self.others: dict[str, Other] = {}
@@ -78,6 +79,7 @@ class Panel:
     # What is shown
 
     def make_report(self) -> Report:
+        """Return the figures at the current sizes, with everything that has been measured."""
         with self.lock:
             made = make_report(
                 self.subject,
@@ -106,23 +108,27 @@ class Panel:
             return replace(made, advice=advice)
 
     def make_form(self) -> dict[str, Any]:
+        """Return the view of the report as JSON for front ends."""
         return make_view(self.make_report()).json()
 
     def make_bundle(self) -> dict[str, Any]:
+        """Return the report as a MIME bundle for display."""
         return report_bundle(self.make_report())
 
     # What the front end asks
 
     def attach_front_end(self, send: Send) -> None:
+        """Add a front end, which `send` reaches, and send it the report."""
         self.views.append(send)
         send({"report": self.make_form()})
 
     def detach_front_end(self, send: Send) -> None:
+        """Remove a front end; ignored if it is not attached."""
         if send in self.views:
             self.views.remove(send)
 
     def answer_message(self, message: Mapping[str, Any], send: Send) -> None:
-        """Do what a message says; an error is an answer, too."""
+        """Carry out a front end's request; a TensorError is sent back as the answer."""
         if message.get("do") not in ("estimate", "save"):  # which front ends ask by themselves
             self.asking = send
         try:
@@ -131,6 +137,11 @@ class Panel:
             send({"error": explain_error(error, self.cells), "seq": message.get("seq")})
 
     def _do_request(self, message: Mapping[str, Any], send: Send) -> None:
+        """Carry out a front end's request.
+
+        Raises:
+            TensorError: it cannot be carried out.
+        """
         match message.get("do"):
             case "sizes":
                 self._resize_sliders(message["sizes"])
@@ -161,6 +172,11 @@ class Panel:
                     send({"bundle": self.make_bundle()})
 
     def _resize_sliders(self, moved: Mapping[str, int]) -> None:
+        """Set sizes that a user has moved, with the sizes linked to them.
+
+        Raises:
+            TensorError: at these sizes a read is out of range, or data fix a size.
+        """
         with self.lock:
             sizes = move_sizes(self.subject, self.sizes, moved, self.linked)
             self.subject.require_in_range(sizes)
@@ -182,7 +198,7 @@ class Panel:
             self.other_times = {x: self.other_times.get(x, {}) for x in self.others}
 
     def _inspect_other(self, name: str, wrt: tuple[str, ...]) -> None:
-        """Another function, or the same by other parameters."""
+        """Inspect another function, or the same one by other parameters, and report it."""
         with self.lock:
             same = name == self.subject.name
             about = (
@@ -192,7 +208,7 @@ class Panel:
             )
             self.cancel_tasks(*self.tasks)
             sizes, names = self.sizes if same else None, tuple(self.others)
-            self._start_about(about)
+            self._reset(about)
             self.compare_with(names)
             if sizes is not None:
                 self.sizes = sizes
@@ -200,7 +216,7 @@ class Panel:
         self.estimate_plain()
 
     def _send_report(self, seq: Any = None) -> None:
-        """Tell all front ends, the one that has asked that this is the answer, and one that the figures are its to keep."""
+        """Send the report to all front ends; say which one asked for it, and which one should save it."""
         made, keeper = self.make_form(), self._find_keeper()
         self.owed = self.owed or time.monotonic()
         for send in tuple(self.views):
@@ -208,10 +224,10 @@ class Panel:
             send({"report": made, "seq": seq if answers else None, "keep": send == keeper})
 
     def _find_keeper(self) -> Send | None:
-        """Who puts the figures into the notebook: one front end for as long as it does so, whoever asks.
+        """Return the front end that saves the figures in the notebook; None if there is none.
 
-        Two that did so within the time in which they hear of one another would leave them there twice, where people
-        share a notebook. One that is owed to the notebook for long has gone without a word.
+        It stays the same as long as it responds: two that save at once would leave the figures twice in a shared
+        notebook.
         """
         if self.keeper not in self.views or (
             self.owed is not None and time.monotonic() - self.owed > PATIENCE
@@ -221,15 +237,18 @@ class Panel:
         return self.keeper
 
     def _broadcast_message(self, message: dict[str, Any]) -> None:
+        """Send a message to all front ends."""
         for send in tuple(self.views):
             send(message)
 
     # What takes a while
 
     def is_running(self, name: str) -> bool:
+        """Whether a task of this name is running."""
         return name in self.tasks and self.tasks[name].is_alive()
 
     def cancel_tasks(self, *names: str) -> None:
+        """Ask tasks to stop, without waiting for them; unknown names are ignored."""
         for name in names:
             if name in self.tasks:
                 self.tasks[name].cancel()
@@ -237,16 +256,22 @@ class Panel:
     def _start_task(
         self,
         name: str,
-        work_: Callable[[work.Step], Keep],
+        compute: Callable[[work.Step], Keep],
         fail: Callable[[str], None],
         done: Callable[[bool], None],
     ) -> Task:
-        """Work in a thread. What was found is kept, or why it failed, unless it was cancelled; `done` is told which."""
+        """Run work in a thread, under a name by which it can be cancelled.
+
+        Args:
+            compute: returns a function that stores its result.
+            fail: stores why the work failed.
+            done: called at the end with whether anything was stored; nothing is after a cancellation.
+        """
 
         def run(task: Task) -> None:
             keep: Keep | None = None
             try:
-                keep = work_(task.step)
+                keep = compute(task.step)
             except ProfileCancelledError:
                 pass
             except Exception as wrong:  # XLA at its limits, the user's own version
@@ -263,20 +288,21 @@ class Panel:
         return task
 
     def _send_if(self, changed: bool) -> None:
+        """Send the report to the front ends if it has changed."""
         if changed:
             self._send_report()
 
     def estimate_plain(self) -> Task:
-        """XLA's estimates for the sizes as they stand."""
+        """Estimate plain JAX's gradient with XLA at the current sizes, in a thread; cancels an earlier estimate."""
         self.cancel_tasks("estimate")
         with self.lock:
             about, sizes, linked, known = self.subject, dict(self.sizes), self.linked, self.known
 
-        def keep_estimates(found: Plain) -> None:
+        def keep_estimates(estimates: Plain) -> None:
             # Sizes may have moved meanwhile: those that stand now may wait for their estimate.
-            is_failed = found.state == "failed"
+            is_failed = estimates.state == "failed"
             now = self.sizes
-            self.plain = found if is_failed else work.known_estimates(about, now, linked, known)
+            self.plain = estimates if is_failed else work.known_estimates(about, now, linked, known)
 
         def estimate(step: work.Step) -> Keep:
             found = work.estimate_plain(about, sizes, linked, known, step)
@@ -288,7 +314,7 @@ class Panel:
         return self._start_task("estimate", estimate, fail, self._send_if)
 
     def measure_times(self) -> Task:
-        """Measured times at the sizes as they stand, with progress."""
+        """Measure times at the current sizes in a thread, and report progress."""
         with self.lock:
             about, sizes = self.subject, dict(self.sizes)
 
@@ -299,7 +325,7 @@ class Panel:
         return self._measure_in_thread(measure)
 
     def sweep_size(self, name: str) -> Task:
-        """Measured times over a size, the others as they stand, with progress; of each function that is compared, too."""
+        """Measure times over a size in a thread, also of the functions compared, and report progress."""
         with self.lock:
             about, sizes, linked = self.subject, dict(self.sizes), self.linked
             size = next((s for s in about.size_sliders(linked) if name in s.names), None)
@@ -311,7 +337,7 @@ class Panel:
             wanted = [(about, sizes, size)]
             for beside in others.values():
                 pairs = match_sizes(about, beside, linked)
-                there = place_sizes(sizes, beside, pairs)
+                there = sizes_of_other(sizes, beside, pairs)
                 wanted += [(beside, there, b) for a, b in pairs if a == size]
             own, *found = [
                 work.sweep_sizes(which, at, over, progress_of_part(progress, k, len(wanted)), step)
@@ -329,8 +355,8 @@ class Panel:
 
         return self._measure_in_thread(sweep_all)
 
-    def _measure_in_thread(self, work_: Callable[[work.Progress, work.Step], Keep]) -> Task:
-        """Measure in a thread, one thing at a time, and keep what was found unless it was cancelled."""
+    def _measure_in_thread(self, measure: Callable[[work.Progress, work.Step], Keep]) -> Task:
+        """Measure in a thread, unless a measurement is running, and show the results and the progress."""
         if self.is_running("measure"):
             return self.tasks["measure"]
         self._fail("")
@@ -338,27 +364,32 @@ class Panel:
         def send_progress(done: int, total: int) -> None:
             self._broadcast_message({"progress": {"done": done, "total": total}})
 
-        def end(kept: bool) -> None:
+        def end(changed: bool) -> None:
             self._broadcast_message({"progress": None})
-            self._send_if(kept)
+            self._send_if(changed)
 
-        return self._start_task("measure", partial(work_, send_progress), self._fail, end)
+        return self._start_task("measure", partial(measure, send_progress), self._fail, end)
 
     def _fail(self, why: str) -> None:
+        """Store why a task failed, for the next report."""
         with self.lock:
             self.error = why
 
-    def accept_advice(self, way: int, send: Send) -> Task:
-        """The change that advice asks for, once both programs were compared, for the front end that wants it."""
+    def accept_advice(self, index: int, send: Send) -> Task:
+        """Compare both programs in a thread, and send the change that advice asks for to a front end.
+
+        Args:
+            index: that of the rewriting.
+        """
         if self.is_running("accept"):
             return self.tasks["accept"]
         with self.lock:
             adviser, sizes = self.adviser, dict(self.sizes)
-        send({"checking": way})
-        answer: dict[str, Any] = {"accepted": way}
+        send({"checking": index})
+        answer: dict[str, Any] = {"accepted": index}
 
         def accept(step: work.Step) -> Keep:
-            change = accept_advice(adviser, way, sizes, self.cells.locate_cell, step)
+            change = accept_advice(adviser, index, sizes, self.cells.locate_cell, step)
             return lambda: answer.update(change=change.json())
 
         return self._start_task(
@@ -366,7 +397,11 @@ class Panel:
         )
 
     def show_view(self, view: str) -> Task:
-        """A view at the sizes as they stand; the newest wish counts."""
+        """Compute a view at the current sizes in a thread; cancels an earlier request for it.
+
+        Raises:
+            TensorError: there is no such view.
+        """
         if view not in VIEWS:
             raise TensorError(f"there is no view `{view}`", f"ask for {' or '.join(VIEWS)}")
         with self.lock:
@@ -388,7 +423,7 @@ class Panel:
 
 
 def progress_of_part(progress: work.Progress, k: int, parts: int) -> work.Progress:
-    """The progress of one of several parts, which take as long as one another."""
+    """Return a progress function for part `k` of several parts that take equally long."""
     return lambda done, total: progress(k * total + done, parts * total)
 
 
@@ -402,9 +437,10 @@ class Task(threading.Thread):
         self.is_cancelled = False
 
     def step(self) -> None:
-        """Raise ProfileCancelledError once it was cancelled."""
+        """Raise ProfileCancelledError if the task was cancelled; called by the work in the thread."""
         if self.is_cancelled:
             raise ProfileCancelledError
 
     def cancel(self) -> None:
+        """Make the next call of `step` in the thread raise, so that it stops."""
         self.is_cancelled = True

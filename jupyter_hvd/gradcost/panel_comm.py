@@ -17,8 +17,8 @@ from .subject import Subject, make_subject
 KEPT = 64  # panels that a kernel answers for; older ones show their last state
 
 
-def _to_its_end(task: Task) -> None:
-    """Wait for slow work; an interrupt ends it, too."""
+def _wait_for(task: Task) -> None:
+    """Wait until a task has ended; an interrupt cancels it."""
     try:
         task.join()
     except KeyboardInterrupt:
@@ -36,27 +36,30 @@ class Panels:
 
     def show_panel(
         self,
-        about: Subject,
+        subject: Subject,
         estimate: bool = False,
         measure: bool = False,
         compare: Sequence[str] = (),
     ) -> Panel:
-        """Display a panel; XLA is asked, and times are measured, when a front end attaches to it
-        and its user says so, or beforehand.
+        """Display a panel.
+
+        Args:
+            estimate, measure: wait for XLA's estimates, or measured times, before it is shown.
+            compare: names of functions to show beside it.
         """
-        panel = self._keep_panel(Panel(about, self.cells, self.tensor_functions, fixed=True))
+        panel = self._keep_panel(Panel(subject, self.cells, self.tensor_functions, fixed=True))
         panel.compare_with(compare)
         for wanted, begin in ((estimate, panel.estimate_plain), (measure, panel.measure_times)):
             if wanted:
-                _to_its_end(begin())
+                _wait_for(begin())
         display(panel.make_bundle(), raw=True)
         return panel
 
     def connect_front_end(self, comm: Any, message: Mapping[str, Any]) -> None:
-        """A front end opens a comm: to a panel that it shows, or to inspect a cell's functions."""
+        """Connect a front end's comm to a panel that exists, or to a new one about a cell's functions."""
         request = message["content"]["data"]
         try:
-            panel = self._wanted_panel(request)
+            panel = self._panel_for(request)
         except TensorError as error:
             comm.send({"gone": True, "error": explain_error(error, self.cells)})
             return
@@ -70,21 +73,26 @@ class Panels:
         if panel.plain.state == "pending" and not panel.is_running("estimate"):
             panel.estimate_plain()
 
-    def _wanted_panel(self, request: Mapping[str, Any]) -> Panel | None:
-        """The panel of that name, where it is known; or else one about a cell's text."""
+    def _panel_for(self, request: Mapping[str, Any]) -> Panel | None:
+        """Return the panel with the requested id, else one about the requested cell's text; None if neither."""
         known = self.panels.get(request.get("id", ""))
         if known is not None or "source" not in request:
             return known
         return self._keep_panel(self.inspect_cell(str(request["source"])))
 
     def _keep_panel(self, panel: Panel) -> Panel:
+        """Store a panel by its id, and drop the oldest ones above `KEPT`."""
         self.panels[panel.id] = panel
         while len(self.panels) > KEPT:
             self.panels.popitem(last=False)
         return panel
 
     def inspect_cell(self, source: str) -> Panel:
-        """A panel about the functions of a cell, the one that it defines last first."""
+        """Return a panel about the first function of a cell that can be inspected; the last defined one first.
+
+        Raises:
+            TensorError: there is none.
+        """
         functions = self.tensor_functions()
         defined = [name for name in re.findall(r"^def\s+(\w+)", source, re.M) if name in functions]
         used = [name for name in re.findall(r"\w+", source) if name in functions]
@@ -109,7 +117,7 @@ class Panels:
         raise errors[0]
 
     def tensor_functions(self) -> dict[str, TensorFunction]:
-        """The tensor functions of the user's namespace."""
+        """Return the tensor functions in the user's namespace, by name."""
         return {
             name: value
             for name, value in self.shell.user_ns.items()

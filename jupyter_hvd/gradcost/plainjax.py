@@ -18,8 +18,10 @@ from .subject import Subject
 
 
 def plain_gradient(subject: Subject, sizes: Sizes) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Plain JAX's gradient at these sizes, of `--against` where it is given, as a compiled function of the real parameters in
-    order, and abstract arguments to lower it. Of what is no scalar, the adjoint of ones.
+    """Return plain JAX's gradient at these sizes, jitted, and abstract arguments by which to lower it.
+
+    It differentiates the user's `--against` function if there is one. For results that are not scalars it is the adjoint
+    of ones.
     """
     names, types = subject.differentiable_names, dict(subject.types)
     compute = translate_program if subject.against is None else _own_version
@@ -37,7 +39,7 @@ def plain_gradient(subject: Subject, sizes: Sizes) -> tuple[Callable[..., Any], 
 
 
 def _own_version(subject: Subject, sizes: Sizes) -> Callable[[Mapping[str, Any]], Any]:
-    """The user's JAX version, called like the tensor function."""
+    """Return the user's JAX function, as a function of the real arguments by name."""
     known = {**(subject.arguments or {}), **sizes}
 
     def value(arrays: Mapping[str, Any]) -> Any:
@@ -52,6 +54,7 @@ def _own_version(subject: Subject, sizes: Sizes) -> Callable[[Mapping[str, Any]]
 
 
 def _array_shape(type_: Any, sizes: Sizes) -> Any:
+    """Return abstract arrays for a parameter's type at these sizes."""
     if isinstance(type_, Product):
         return _array_shape(type_.first, sizes), _array_shape(type_.second, sizes)
     dims = tuple(n.evaluate(sizes) for n in dimensions(type_))
@@ -59,7 +62,7 @@ def _array_shape(type_: Any, sizes: Sizes) -> Any:
 
 
 def translate_program(subject: Subject, sizes: Sizes) -> Callable[[Mapping[str, Any]], Any]:
-    """The program as a function of its real parameters, by JAX operations alone."""
+    """Translate the program to dense JAX operations, as a function of its real arguments by name."""
     relations = {x: (data.type, data.array) for x, data in subject.data.items()}
     translation = Dense(sizes, relations)
     return lambda arrays: translation.compute_block(subject.normal, arrays)

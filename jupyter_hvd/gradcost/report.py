@@ -96,6 +96,7 @@ class Curve:
     counts: Mapping[str, tuple[int | None, ...]]
 
     def count(self, kind: str, n: int) -> int | None:
+        """Return the count of a kind at one of the sizes; None if it is unknown."""
         return self.counts[kind][self.sizes.index(n)]
 
 
@@ -260,7 +261,7 @@ class Report:
     error: str = ""
 
     def is_at(self, sizes: Sizes) -> bool:
-        """Whether sizes are those on display."""
+        """Whether the report's sizes are among these."""
         return self.sizes.items() <= sizes.items()
 
     @property
@@ -269,7 +270,7 @@ class Report:
         return self.measured if self.measured and self.is_at(self.measured.sizes) else None
 
     def estimates_over(self, size: str) -> Mapping[int, Estimate]:
-        """What XLA estimates of plain JAX at some values of a size."""
+        """Return XLA's estimates of plain JAX, by the values of a size."""
         return self.plain.estimates.get(size, {}) if self.plain else {}
 
     @property
@@ -287,6 +288,7 @@ class Report:
 
 
 def sizes_text(report: Report) -> str:
+    """Return the sizes as text; those that move together once."""
     return ", ".join(f"{'='.join(s.names)} = {report.sizes[s.name]}" for s in report.sliders)
 
 
@@ -294,9 +296,9 @@ Locate = Callable[[Place], Source]
 Spell = Callable[[Formula], str]
 
 
-def plain_source(place: Place) -> Source:
-    """The source line of a place of which no notebook cell is known, such as that of a function in a file."""
-    return Source(None, None, place.filename, place.line, place.text.rstrip("\n"))
+def plain_source(position: Place) -> Source:
+    """Return the source line of a position outside the notebook's cells, such as in a file."""
+    return Source(None, None, position.filename, position.line, position.text.rstrip("\n"))
 
 
 def make_report(
@@ -307,7 +309,15 @@ def make_report(
     linked: bool = True,
     locate: Locate = plain_source,
 ) -> Report:
-    """The figures at these sizes. Raises TensorError where they bring a read out of range."""
+    """Return the figures at these sizes.
+
+    Args:
+        linked: whether equal sizes move together.
+        locate: finds the cell and line of a source position.
+
+    Raises:
+        TensorError: at these sizes a read is out of range.
+    """
     subject.require_in_range(sizes)
     here = spell_formulas(subject, sizes, linked)
     value, forward, adjoint = (
@@ -342,31 +352,32 @@ def make_report(
 
 
 def spell_formulas(subject: Subject, sizes: Sizes, linked: bool) -> Spell:
-    """How formulas read at these sizes, where equal ones have one name."""
+    """Return a function that formats formulas for these sizes; linked sizes have one name."""
     tied = {n: s.name for s in subject.size_sliders(linked) for n in s.names}
     return lambda formula: format_formula(rename_sizes(select_region(formula, sizes), tied))
 
 
 def _adjoint_ratio(subject: Subject, primal: Figure, adjoint: Figure, sizes: Sizes) -> Ratio:
-    """The gradient against the function, what turns of loops take and give counted where there are loops."""
+    """Return the gradient's cost relative to the function's, both with reads and results counted."""
     turns = subject.value.loop_interfaces(sizes)
     theorem = "Theorem 2 of docs/recurrences.md" if turns else "Theorem 6.55"
     whole = None if primal.io is None else primal.io + turns
     return Ratio(_ratio_of(adjoint.io, whole), BOUND, theorem, interfaces=True)
 
 
-def _ratio_of(part: int | None, whole: int | None) -> float | None:
-    return None if part is None or not whole else part / whole
+def _ratio_of(dividend: int | None, divisor: int | None) -> float | None:
+    """Return a quotient; None if either is unknown or the divisor is 0."""
+    return None if dividend is None or not divisor else dividend / divisor
 
 
-def make_figure(subject: Subject, part: ProgramCosts, sizes: Sizes, here: Spell) -> Figure:
-    """What a part of it costs at these sizes."""
+def make_figure(subject: Subject, part: ProgramCosts, sizes: Sizes, spell: Spell) -> Figure:
+    """Return the figures of one program of the subject at these sizes."""
     evaluate = subject.evaluate
     counts = {kind: evaluate(formula, sizes) for kind, formula in part.kinds.items()}
     total = evaluate(part.total, sizes)
     return Figure(
         formula=str(part.total),
-        here=here(part.total),
+        here=spell(part.total),
         **counts,
         total=total,
         io=None if total is None else total + part.io_count(sizes),
@@ -376,28 +387,29 @@ def make_figure(subject: Subject, part: ProgramCosts, sizes: Sizes, here: Spell)
 
 
 def _make_rows(
-    subject: Subject, part: ProgramCosts, sizes: Sizes, locate: Locate, here: Spell
+    subject: Subject, part: ProgramCosts, sizes: Sizes, locate: Locate, spell: Spell
 ) -> tuple[Row, ...]:
-    """The statements; after a loop those of a turn, whose operations are in the loop's."""
-    make = partial(_make_row, subject, sizes, locate, here)
+    """Return a row per statement; a loop is followed by its body's statements, whose operations it includes."""
+    make = partial(_make_row, subject, sizes, locate, spell)
     rows: list[Row] = []
     whole = 0
     for line in part.lines:
         row = make(line)
-        rows += [row, *map(make, line.turns)]
+        rows += [row, *map(make, line.iterations)]
         whole += row.operations or 0
     return tuple(
         replace(row, share=(row.operations or 0) / whole if whole else 0.0) for row in rows
     )
 
 
-def _make_row(subject: Subject, sizes: Sizes, locate: Locate, here: Spell, line: Line) -> Row:
+def _make_row(subject: Subject, sizes: Sizes, locate: Locate, spell: Spell, line: Line) -> Row:
+    """Return the row of one statement; its share is filled in later."""
     spent = [f for f in line.costs.values() if str(f) != "0"]
     return Row(
         line=line,
-        support=here(line.points),
+        support=spell(line.points),
         points=subject.evaluate(line.points, sizes),
-        formula=" + ".join(map(here, spent)) or "0",
+        formula=" + ".join(map(spell, spent)) or "0",
         operations=subject.evaluate.sum_formulas(line.costs.values(), sizes),
         share=0.0,
         place=locate(line.source_lines[0][0]) if line.source_lines else None,
@@ -411,7 +423,11 @@ def _count_over(
     kinds: Sequence[str],
     count: Callable[[Sizes], Sequence[int | None]],
 ) -> Curve:
-    """Counts over one size, at powers of two and where the slider stands."""
+    """Return counts over one size, at powers of two and at the slider's value.
+
+    Args:
+        count: the counts at some sizes, in the order of `kinds`.
+    """
     powers = (1 << k for k in range(slider.high.bit_length()))
     at = sorted({sizes[slider.name], *(n for n in powers if n <= slider.high)})
     sizes_at = [{**sizes, **dict.fromkeys(slider.names, n)} for n in at]
@@ -422,7 +438,7 @@ def _count_over(
 
 
 def make_curve(subject: Subject, slider: Size, sizes: Sizes) -> Curve:
-    """Operations over one size."""
+    """Return the operations over one size."""
     kinds = "value", "forward", "adjoint"
     totals = [getattr(subject, kind).total for kind in kinds]
     return _count_over(
@@ -431,8 +447,8 @@ def make_curve(subject: Subject, slider: Size, sizes: Sizes) -> Curve:
 
 
 def _stored_curves(subject: Subject, sliders: Sequence[Size], sizes: Sizes) -> dict[str, Curve]:
-    """What loops keep, over each size that says how many turns one has."""
-    turns = {name for loop in subject.kept for name in loop.turns.names}
+    """Return the numbers that loops store, over each size that determines a loop's iterations."""
+    turns = {name for loop in subject.kept for name in loop.iterations.names}
     kinds = "whole", "carried", "blocks"
     return {
         slider.name: _count_over(subject, slider, sizes, kinds, partial(_stored_total, subject))
@@ -442,7 +458,7 @@ def _stored_curves(subject: Subject, sliders: Sequence[Size], sizes: Sizes) -> d
 
 
 def _stored_total(subject: Subject, sizes: Sizes) -> tuple[int | None, int | None, int | None]:
-    """The numbers that all loops keep together, where they are known."""
+    """Return the numbers that all loops store together, by checkpointing method; None where unknown."""
     found = [loop.stored_count(subject.evaluate, sizes) for loop in subject.kept]
     if None in found:
         return None, None, None
@@ -451,7 +467,7 @@ def _stored_total(subject: Subject, sizes: Sizes) -> tuple[int | None, int | Non
 
 
 def _heaviest_lines(subject: Subject, sizes: Sizes, locate: Locate) -> tuple[HeavyLine, ...]:
-    """The user's lines by the operations that come from them, the heaviest first."""
+    """Return the user's lines with the operations that come from them, the heaviest first."""
     value, adjoint = Counter[Source](), Counter[Source]()
     for part, found in ((subject.value, value), (subject.adjoint, adjoint)):
         for place, costs in (spent for line in part.lines for spent in line.source_lines):
@@ -466,8 +482,10 @@ def _heaviest_lines(subject: Subject, sizes: Sizes, locate: Locate) -> tuple[Hea
 def move_sizes(
     subject: Subject, sizes: Sizes, moved: Mapping[str, int], linked: bool
 ) -> dict[str, int]:
-    """The sizes after a user has moved some: those that are linked move along, those that data
-    fix stay.
+    """Return the sizes after a user has moved some; linked sizes move along.
+
+    Raises:
+        TensorError: data fix a moved size.
     """
     result = dict(sizes)
     for size in subject.size_sliders(linked):

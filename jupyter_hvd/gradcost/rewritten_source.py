@@ -37,7 +37,11 @@ class Written:
 
     @classmethod
     def of(cls, function: Any) -> Written:
-        """Raises TensorError where the function has no text that could be changed."""
+        """Read the source of a function.
+
+        Raises:
+            TensorError: it has no source that could be changed.
+        """
         python: Callable[..., Any] | None = getattr(function, "python", None)
         if python is None:
             raise TensorError("a derivative has no line of its own to change")
@@ -53,24 +57,29 @@ class Written:
 
     @cached_property
     def tree(self) -> ast.FunctionDef:
+        """The syntax tree of the function."""
         tree = ast.parse(self.text).body[0]
         assert isinstance(tree, ast.FunctionDef)
         return tree
 
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
+        """The parent of each node of the syntax tree."""
         return {c: node for node in ast.walk(self.tree) for c in ast.iter_child_nodes(node)}
 
     @cached_property
     def lines(self) -> list[str]:
+        """The lines of the function's source, with their line ends."""
         return self.text.splitlines(keepends=True)
 
     @cached_property
     def arguments(self) -> set[str]:
+        """The names of all parameters in the function, those of functions inside it too."""
         return {n.arg for n in ast.walk(self.tree) if isinstance(n, ast.arg)}
 
     @cached_property
     def names(self) -> set[str]:
+        """All names in the function, its parameters among them."""
         return _names_in(self.tree) | self.arguments
 
     @cached_property
@@ -83,54 +92,58 @@ class Written:
         return frozenset(self.names - own | stored | self.arguments)
 
     def to_column(self, line: int, utf8: int) -> int:
-        """A column in characters; Python's own count bytes."""
+        """Convert a column in UTF-8 bytes, as Python's `ast` counts, to characters."""
         return len(self.lines[line - 1].encode()[:utf8].decode())
 
     def to_offset(self, line: int, utf8: int) -> int:
+        """Convert a line and a column in UTF-8 bytes to an offset in the text."""
         return sum(map(len, self.lines[: line - 1])) + self.to_column(line, utf8)
 
     def node_span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+        """Return the start and the end of a node in the text."""
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         start = self.to_offset(node.lineno, node.col_offset)
         return start, self.to_offset(node.end_lineno, node.end_col_offset)
 
     def node_source(self, node: ast.expr) -> str:
+        """Return the source of an expression."""
         start, end = self.node_span(node)
         return self.text[start:end]
 
     def factor_source(self, node: ast.expr) -> str:
-        """The source of an expression as a factor of a product: in brackets where it needs them."""
+        """Return the source of an expression for use as a factor; in brackets if needed."""
         source = self.node_source(node)
         return source if isinstance(node, ATOMS) else f"({source})"
 
     def fresh_name(self) -> str:
-        """A name that the function does not use."""
+        """Return a name that the function does not use."""
         return next(n for n in chain("t", (f"t{k}" for k in count(1))) if n not in self.names)
 
-    def expressions_at(self, place: Place) -> list[ast.expr]:
-        """The expressions that a place may mean: one over several lines shows where it begins alone."""
-        if place.filename != self.filename:
+    def expressions_at(self, position: Place) -> list[ast.expr]:
+        """Return the expressions that start at a position, only those that also end there if there are any."""
+        if position.filename != self.filename:
             return []
-        line = place.line - self.first + 1
+        line = position.line - self.first + 1
         found = [
             node
             for node in ast.walk(self.tree)
             if isinstance(node, ast.expr)
             and node.lineno == line
-            and self.to_column(line, node.col_offset) == place.column
+            and self.to_column(line, node.col_offset) == position.column
         ]
         exact = [
             node
             for node in found
             if node.end_lineno == line
-            and self.to_column(line, node.end_col_offset or 0) == place.end_column
+            and self.to_column(line, node.end_col_offset or 0) == position.end_column
         ]
         return exact or found
 
     def loops_around(self, node: ast.expr) -> dict[str, ast.expr] | None:
-        """The variables of the loops of comprehensions around an expression, the outermost first, with what they run over; None
-        where the loops are not plain ones.
+        """Return the loop variables of the comprehensions around an expression, outermost first, with their iterables.
+
+        None if a loop unpacks tuples, or the expression is not in the element of each comprehension.
         """
         found: dict[str, ast.expr] = {}
         child: ast.AST = node
@@ -149,7 +162,7 @@ class Written:
         return found
 
     def replace_node(self, node: ast.expr, text: str, before: str = "") -> str:
-        """The source with an expression in other words, and a line before its statement."""
+        """Return the source with an expression replaced, and with a line before its statement."""
         start, end = self.node_span(node)
         if not isinstance(self.parents[node], ast.Assign | ast.Return | ast.GeneratorExp):
             text = f"({text})" if _is_loose(text) else text
@@ -167,10 +180,10 @@ class Written:
 def find_proposals(
     written: Written, subject: Subject, rewriting: Rewriting, sizes: Sizes
 ) -> Iterator[str]:
-    """What the function's source might be.
+    """Yield candidates for the function's source after a rewriting.
 
     Raises:
-        TensorError: the line is not in it.
+        TensorError: the line belongs to another function.
     """
     place = rewriting.statement.origin.place
     nodes = [] if place is None else written.expressions_at(place)
@@ -189,7 +202,7 @@ def find_proposals(
 
 
 def _without_unused(written: Written, text: str) -> str:
-    """Without the lines whose variables nothing reads any more."""
+    """Remove assignments whose variables were read before and are not read any more."""
     before = {n.id for n in _names_of(written.tree, ast.Load)}
     while True:
         tree = ast.parse(text)
@@ -207,7 +220,7 @@ def _without_unused(written: Written, text: str) -> str:
 
 
 def _hoist_invariant(written: Written, node: ast.expr) -> Iterator[str]:
-    """`[f(a) for i in …] ⇝ t = f(a); [t for i in …]`."""
+    """Yield `t = f(a); [t for i in …]` for `[f(a) for i in …]`."""
     loops = written.loops_around(node)
     if not loops:
         return
@@ -226,7 +239,7 @@ def _hoist_invariant(written: Written, node: ast.expr) -> Iterator[str]:
 
 
 def _factor_sum(written: Written, node: ast.expr) -> Iterator[str]:
-    """`sum(a * x[i] for i in …) ⇝ a * sum(x[i] for i in …)`, for one loop or for all."""
+    """Yield `a * sum(x[i] for i in …)` for `sum(a * x[i] for i in …)`, for each loop and for all."""
     match node:
         case ast.Call(ast.Name("sum"), [ast.GeneratorExp(elt, generators)], []):
             pass
@@ -255,7 +268,7 @@ def _factor_sum(written: Written, node: ast.expr) -> Iterator[str]:
 def _reassociate_product(
     written: Written, node: ast.expr, subject: Subject, rewriting: Rewriting, sizes: Sizes
 ) -> Iterator[str]:
-    """`(A·B)·x ⇝ t = B·x; A·t`, as the rewriting has it."""
+    """Yield `t = B·x; A·t` for `(A·B)·x`, by the rewriting; nothing if it cannot be printed."""
     loops = written.loops_around(node)
     own = rewriting.statement.name
     late = next(s.rhs for s in rewriting.program.statements if s.name == own)
@@ -274,7 +287,7 @@ def _reassociate_product(
 
 
 def _source_variables(written: Written, subject: Subject) -> dict[str, str]:
-    """The statements of Tensor SSA that the source has a name for."""
+    """Return the source variables that hold statements of Tensor SSA, by statement."""
     assigned = [
         (node.targets[0].id, written.node_span(node.value))
         for node in ast.walk(written.tree)
@@ -293,16 +306,18 @@ def _source_variables(written: Written, subject: Subject) -> dict[str, str]:
 
 
 def _names_in(node: ast.AST) -> set[str]:
+    """Return all names in a tree."""
     return {n.id for n in _names_of(node, ast.expr_context)}
 
 
 def _names_of(node: ast.AST, context: type[ast.expr_context]) -> Iterator[ast.Name]:
-    """The names that are read, `ast.Load`, or bound, `ast.Store`."""
+    """Return the name nodes that are read (`ast.Load`) or bound (`ast.Store`)."""
     nodes = ast.walk(node)
     return (n for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, context))
 
 
 def _product_factors(node: ast.expr) -> Iterator[ast.expr]:
+    """Yield the factors of a product."""
     match node:
         case ast.BinOp(left, ast.Mult(), right):
             yield from _product_factors(left)
@@ -312,7 +327,7 @@ def _product_factors(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _counts_from_zero(iterable: ast.expr) -> bool:
-    """Whether a loop counts from 0: its variable is an index of what it makes."""
+    """Whether an iterable is `range(n)`, so that its loop variable can be an index."""
     match iterable:
         case ast.Call(ast.Name("range"), [_], []):
             return True
@@ -320,6 +335,7 @@ def _counts_from_zero(iterable: ast.expr) -> bool:
 
 
 def _spell_generators(written: Written, generators: list[ast.comprehension]) -> str:
+    """Return the source of the `for` clauses of a comprehension."""
     return " ".join(
         f"for {written.node_source(g.target)} in {written.node_source(g.iter)}"
         + "".join(f" if {written.node_source(condition)}" for condition in g.ifs)
@@ -328,4 +344,5 @@ def _spell_generators(written: Written, generators: list[ast.comprehension]) -> 
 
 
 def _is_loose(text: str) -> bool:
+    """Whether an expression needs brackets as an operand."""
     return not isinstance(ast.parse(f"({text})", mode="eval").body, (*ATOMS, ast.ListComp))

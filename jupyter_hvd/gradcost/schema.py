@@ -15,7 +15,7 @@ _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", NoneT
 
 
 def make_schema(root: type) -> dict[str, Any]:
-    """The schema (draft 7) of a dataclass, with a definition for each class that it is made of."""
+    """Return the JSON Schema (draft 7) of a dataclass, with definitions for the classes in it."""
     definitions: dict[str, dict[str, Any]] = {}
     whole = _class_schema(root, definitions)
     return {
@@ -27,6 +27,7 @@ def make_schema(root: type) -> dict[str, Any]:
 
 
 def _class_schema(type_: type, definitions: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the schema of a dataclass; add its classes to `definitions`."""
     hints = get_type_hints(type_)
     properties = {f.name: _type_schema(hints[f.name], definitions) for f in fields(type_)}
     return {
@@ -39,11 +40,12 @@ def _class_schema(type_: type, definitions: dict[str, dict[str, Any]]) -> dict[s
 
 
 def _is_required(field: Field[Any]) -> bool:
-    """What is as it is by default is left out, but for what tells classes and versions apart."""
+    """Whether the JSON form always has a field: it has no default, or identifies a class or version."""
     return field.default is MISSING or field.name in ("type", "version")
 
 
 def _type_schema(type_: Any, definitions: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the schema of a type; add its classes to `definitions`."""
     origin, arguments = get_origin(type_), get_args(type_)
     if type_ in _PLAIN:
         return {"type": _PLAIN[type_]}

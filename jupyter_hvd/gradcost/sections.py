@@ -13,9 +13,10 @@ from .wording import format_number, format_percent, format_spread, translatable
 
 
 def make_view(report: Report, live: bool = True) -> View:
-    """
+    """Return the view of a report.
+
     Args:
-        live: whether a kernel answers, and what is pending comes.
+        live: whether a kernel answers, so that pending figures will come.
     """
     return View(
         id=report.id,
@@ -30,12 +31,14 @@ def make_view(report: Report, live: bool = True) -> View:
 
 
 def _heat(line: HeavyLine) -> Heat:
+    """Return the mark beside a source line: its share of all operations."""
     share, value = format_percent(line.share), format_number(line.value)
     title = f"{share} of all operations: value {value}, gradient {format_number(line.adjoint)}"
     return Heat(line.place, line.share, title)
 
 
 def _about(report: Report) -> tuple[Span, ...]:
+    """Return the spans after the title: the function, the parameters, the sizes."""
     sizes = sizes_text(report)
     return (
         *(Span("of"), Span(report.function, code=True)),
@@ -45,6 +48,7 @@ def _about(report: Report) -> tuple[Span, ...]:
 
 
 def _controls(report: Report) -> Iterator[Block]:
+    """Yield the controls at the top: the function, the parameters, the button to measure."""
     if report.functions:
         names = tuple(dict.fromkeys((report.function, *report.functions)))
         function = (report.function,)
@@ -65,7 +69,7 @@ def _controls(report: Report) -> Iterator[Block]:
 
 
 def _sections(report: Report, live: bool) -> Iterator[Section]:
-    """What can be done, then what it costs, then how that comes about."""
+    """Yield the sections in order: sliders, sentence, advice, figures, curves, comparison, statements."""
     yield from _sliders(report)
     yield Section("alert", (Remark((Span(report.error),), "alert"),))
     yield Section("sentence", (Remark((Span(_sentence(report)),), "lead"),))
@@ -87,6 +91,7 @@ def _sections(report: Report, live: bool) -> Iterator[Section]:
 
 
 def _sliders(report: Report) -> Iterator[Section]:
+    """Yield the section of sliders; none for a function without sizes."""
     sliders: list[Block] = [
         Slider(
             slider.name,
@@ -107,7 +112,7 @@ def _sliders(report: Report) -> Iterator[Section]:
 
 
 def _comparison(report: Report) -> Section:
-    """Other functions of the notebook beside this one: which, their curves over each size, their formulas."""
+    """Return the section that compares other functions of the notebook with this one."""
     chosen = tuple(other.function for other in report.compared)
     names = tuple(dict.fromkeys((*report.beside, *chosen)))
     blocks: tuple[Block, ...] = (
@@ -120,7 +125,7 @@ def _comparison(report: Report) -> Section:
 
 
 def _sentence(report: Report) -> str:
-    """What the gradient costs, in one sentence."""
+    """Return a sentence on what the gradient costs."""
     name, by, total = report.function, ", ".join(report.wrt), report.adjoint.total
     count, ratio = format_number(total), report.adjoint_ratio
     if ratio.ratio is None:
@@ -134,6 +139,7 @@ def _sentence(report: Report) -> str:
 
 
 def _advice_cards(report: Report) -> Iterator[Card]:
+    """Yield a card for each piece of advice."""
     for advice in report.advice:
         place = advice.place
         line = (
@@ -151,14 +157,14 @@ def _advice_cards(report: Report) -> Iterator[Card]:
 
 
 def _status(report: Report) -> Iterator[str]:
-    """What data are missing, and what was measured."""
+    """Yield what data are missing, and what was measured."""
     yield from filter(None, [report.note])
     if report.measured:
         yield from filter(None, _say_measured(report.measured, report))
 
 
 def _say_measured(measured: Measured, report: Report) -> Iterator[str]:
-    """The times, one figure each with its quartiles, and which gradient is faster, if that can be told."""
+    """Yield the measured times, and which gradient is faster if that is significant."""
     where = f"on {measured.device} in {measured.dtype}, {measured.repeats} alternating rounds"
     yield (
         f"Measured {where}."
@@ -185,7 +191,7 @@ _FASTER = {
 
 
 def _shown_section(report: Report, view: str, shown: Shown) -> Section:
-    """How value and gradient are computed, or their certificate, for the sizes at which they were asked for."""
+    """Return the section of a view, "plan" or "certificate", for the sizes at which it was computed."""
     title, about = VIEWS[view]
     ask = {"do": "view", "view": view}
     fresh = shown.state == "done" and report.is_at(shown.sizes)

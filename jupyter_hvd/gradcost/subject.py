@@ -62,6 +62,7 @@ class Size:
 
     @property
     def name(self) -> str:
+        """The first of the size's names."""
         return self.names[0]
 
 
@@ -93,6 +94,7 @@ class Subject:
 
     @cached_property
     def is_scalar(self) -> bool:
+        """Whether the function returns one real number."""
         return self.instance.function.body.type == REAL
 
     @cached_property
@@ -108,6 +110,7 @@ class Subject:
 
     @cached_property
     def value(self) -> ProgramCosts:
+        """The costs of the function itself."""
         return _instance_costs(self.instance)
 
     @cached_property
@@ -118,15 +121,17 @@ class Subject:
 
     @cached_property
     def forward(self) -> ProgramCosts:
+        """The costs of the forward derivative (`jvp`) by `wrt`."""
         return _instance_costs(self.function.jvp(*self.wrt).derived_from(self.instance))
 
     @cached_property
     def adjoint(self) -> ProgramCosts:
+        """The costs of the gradient; of what is no scalar, of the adjoint."""
         return _instance_costs(self.adjoint_instance)
 
     @cached_property
     def kept(self) -> tuple[StoredValues, ...]:
-        """What the gradient keeps of the iterations of its loops; of a gradient's own gradient, it is not told."""
+        """The values that the gradient stores in its loops; () without loops, and for a derived function."""
         loops = any(isinstance(line.rhs, Recurrence) for line in self.value.lines)
         if not loops or isinstance(self.function, DerivedFunction):
             return ()
@@ -136,10 +141,12 @@ class Subject:
 
     @cached_property
     def evaluate(self) -> Evaluator:
+        """The evaluator of cost formulas on the data of the subject's relations and index arrays."""
         return Evaluator(self.data)
 
     @cached_property
     def data(self) -> dict[str, RelationData]:
+        """The data of relations and index arrays, by parameter; empty without arguments."""
         if self.arguments is None:
             return {}
         return {
@@ -154,28 +161,30 @@ class Subject:
         return normalize(self.instance.function.body)
 
     def dense_entries(self, sizes: Sizes) -> int:
-        """The largest array that the program forms where nothing is sparse, in entries."""
+        """Return the size, in entries, of the largest array that the program would form without sparsity."""
         largest, e = 1, self.normal
         while isinstance(e, Let):
             largest, e = max(largest, _dense_entries(e.value, sizes)), e.body
         return max(largest, _dense_entries(e, sizes))
 
     def own_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of the function, of arguments of its gradient."""
+        """Return the function's arguments from those of its gradient."""
         return {x: arguments[x] for x, _ in self.types}
 
     def programs(
         self, arguments: Mapping[str, Any]
     ) -> tuple[tuple[Instance, Mapping[str, Any]], ...]:
-        """Value and gradient, with the arguments of each: calls of the functions would change what cards tell of their last."""
+        """Return the instances of value and gradient, each with its arguments."""
         return (self.instance, self.own_arguments(arguments)), (self.adjoint_instance, arguments)
 
     @property
     def types(self) -> list[tuple[str, ParameterType]]:
+        """The parameters' names and types, in order."""
         return [(x, t) for x, t, _ in self.instance.parameters]
 
     @property
     def differentiable_names(self) -> tuple[str, ...]:
+        """The names of the parameters by which the subject can be differentiated: numbers, arrays and tuples."""
         return tuple(x for x, t in self.types if isinstance(t, Real | Array | Product))
 
     @property
@@ -203,7 +212,11 @@ class Subject:
         return found
 
     def differentiate_by(self, wrt: Sequence[str]) -> Subject:
-        """The same function differentiated by other parameters, by all real ones if none is named."""
+        """Return this subject with other parameters to differentiate by; all real ones if none is named.
+
+        Raises:
+            TensorError: there is no such parameter.
+        """
         names = tuple(wrt) or self.differentiable_names
         if not names:
             raise TensorError(f"`{self.name}` has no real parameter to differentiate by")
@@ -224,25 +237,26 @@ class Subject:
         return tuple(dict.fromkeys(p for p in bad if p != FALSE))
 
     def fits_data(self, sizes: Sizes) -> bool:
+        """Whether all reads are in range at these sizes."""
         here = Environment(integers=dict(sizes))
         return not any(holds(p, here) for p in self.out_of_range)
 
     def sizes_over(
         self, size: Size, sizes: Sizes, values: Iterable[int]
     ) -> Iterator[tuple[int, dict[str, int]]]:
-        """The values of one size at which every read is in range, with all sizes there: the others as they stand."""
+        """Yield the given values of one size at which all reads are in range, each with all sizes."""
         for n in values:
             here = {**sizes, **dict.fromkeys(size.names, n)}
             if n <= size.high and self.fits_data(here):
                 yield n, here
 
     def require_in_range(self, sizes: Sizes) -> None:
-        """Raise TensorError, with a counter-example, where a read is out of range."""
+        """Raise TensorError, with a counter-example, if a read is out of range at these sizes."""
         if not self.fits_data(sizes):
             undecided(self.instance.checked, sizes)
 
     def size_sliders(self, linked: bool = True) -> tuple[Size, ...]:
-        """The sizes to choose, those that the reads tie together as one while they are equal."""
+        """Return the sizes that the user can choose; equal ones that reads connect are one if `linked`."""
         groups = {name: {name} for name in self.start}
         for tied in self._read_together if linked else ():
             for a, b in combinations([n for n in self.start if n in tied], 2):
@@ -254,13 +268,14 @@ class Subject:
         return tuple(map(self._make_size, joined))
 
     def _make_size(self, names: tuple[str, ...]) -> Size:
+        """Return a slider for sizes that move together, with its upper end."""
         top = max(4096, *(16 * self.start[name] for name in names))
         fixed = next((self.fixed_sizes[name] for name in names if name in self.fixed_sizes), "")
         return Size(names, min(LARGEST, 1 << (top - 1).bit_length()), fixed)
 
     @cached_property
     def _read_together(self) -> tuple[frozenset[str], ...]:
-        """The sizes of what is read, with the sizes of what it is read at."""
+        """For each read of a variable: the sizes of what is read, and of the loops in whose indices it is read."""
         found = []
         for read in reads(self.instance.checked):
             ranges = (n.names for index, n in read.binders if index in read.index.names)
@@ -269,6 +284,7 @@ class Subject:
 
 
 def _instance_costs(instance: Instance) -> ProgramCosts:
+    """Return the costs of an instance's program."""
     return ProgramCosts(instance.function, instance.ssa)
 
 
@@ -276,6 +292,7 @@ WRITTEN_OUT = 1 << 16  # entries that take XLA as long as an iteration which is 
 
 
 def _dense_entries(e: Term, sizes: Sizes) -> int:
+    """Return the size of the largest array in a term without sparsity; at least 1."""
     match e:
         case Gen(_, size, body) | Sum(_, size, body):
             return max(0, size.evaluate(sizes)) * _dense_entries(body, sizes)
@@ -294,8 +311,16 @@ def make_subject(
     against: Any = None,
     label: str = "",
 ) -> Subject:
-    """A tensor function to inspect, at the arguments of `call`, or at the types of its last call
-    or its annotations. Without `wrt`, by all its real parameters.
+    """Return a tensor function to inspect.
+
+    Args:
+        wrt: parameters to differentiate by; all real ones by default.
+        call: arguments; without them, the types are those of the last call, or the annotated ones.
+        against: the same function in JAX, for comparison.
+        label: the name to show.
+
+    Raises:
+        TensorError: it is no tensor function, or cannot be differentiated so.
     """
     if not isinstance(function, TensorFunction):
         name = getattr(function, "__name__", repr(function))
@@ -316,7 +341,7 @@ def make_subject(
 
 
 def _list_size_names(instance: Instance) -> list[str]:
-    """The names of all sizes, in the order of the parameters and their axes."""
+    """Return the names of all sizes, in the order of the parameters and their axes."""
     found: dict[str, None] = {}
     for x, type_, _ in instance.parameters:
         if isinstance(type_, Integer):
@@ -326,6 +351,7 @@ def _list_size_names(instance: Instance) -> list[str]:
 
 
 def _size_names(type_: ParameterType) -> Iterator[str]:
+    """Yield the names of the sizes in a type."""
     match type_:
         case Array(size, element):
             yield from sorted(size.names)
@@ -339,7 +365,7 @@ def _size_names(type_: ParameterType) -> Iterator[str]:
 
 
 def _first_fit(made: Subject, names: Sequence[str]) -> dict[str, int]:
-    """Sizes to begin with at which every read is in range."""
+    """Return sizes at which all reads are in range, if some are found; known sizes stay."""
     start = dict.fromkeys(names, START) | dict(made.start)
     free = [name for name in names if name not in made.start]
     for tried in product((START, START // 2, START // 4, 8, 4, 2, 1), repeat=min(len(free), 5)):

@@ -34,7 +34,7 @@ def make_table(
     caption: str = "",
     empty: str = "",
 ) -> Table:
-    """A table without the columns in which no row has anything."""
+    """Return a table without its empty columns."""
     used = tuple(column for column in columns if any(column.name in cells for _, cells in rows))
     filled = tuple(
         replace(row, cells=tuple(cells.get(c.name, Cell()) for c in used)) for row, cells in rows
@@ -43,11 +43,12 @@ def make_table(
 
 
 def plain_cell(text: str, title: str = "") -> Cell:
+    """Return a cell of text, with a tooltip."""
     return Cell((Span(text),), title=title)
 
 
 def count_cell(count: float | None, title: str = "", unit: str = "operations") -> Cell:
-    """A count; its unit is for those who hear it."""
+    """Return a cell of a number; its unit is for screen readers only."""
     return Cell((Span(format_number(count)), Span(unit, "unseen")), title=title, value=count)
 
 
@@ -70,7 +71,7 @@ _FIGURES = (
 
 
 def figures_table(report: Report, live: bool) -> Table:
-    """Value, forward derivative, gradient and plain JAX's gradient, one row each."""
+    """Return the table of costs: value, forward derivative, gradient, plain JAX's gradient."""
     rows: list[tuple[Colour, Cells]] = [
         ("value", _figure_cells(translatable("Value"), report.value)),
         ("forward", _figure_cells("Forward derivative", report.forward, report.forward_ratio)),
@@ -86,6 +87,7 @@ def figures_table(report: Report, live: bool) -> Table:
 
 
 def _figure_cells(name: str, figure: Figure, ratio: Ratio | None = None) -> Cells:
+    """Return the cells of one program's costs."""
     additions, multiplications, calls = map(
         format_number, (figure.additions, figure.multiplications, figure.calls)
     )
@@ -104,7 +106,7 @@ def _figure_cells(name: str, figure: Figure, ratio: Ratio | None = None) -> Cell
 
 
 def _ratio_text(ratio: Ratio) -> str:
-    """A ratio and the bound that holds at all sizes."""
+    """Return a ratio and the bound that holds at all sizes."""
     text = "—" if ratio.ratio is None else format_ratio(ratio.ratio)
     if ratio.interfaces:
         return f"{text}, never above {ratio.bound} (with inputs and outputs)"
@@ -112,7 +114,7 @@ def _ratio_text(ratio: Ratio) -> str:
 
 
 def _measured_cells(measured: Measured | None) -> dict[Colour, Cells]:
-    """What was measured of each program; of the forward derivative, nothing is."""
+    """Return the cells of measured times and memory, by program; the forward derivative is not measured."""
     unknown = plain_cell("—")
     if measured is None:
         return {"value": {"time": unknown}, "adjoint": {"time": unknown}, "jax": {"time": unknown}}
@@ -127,12 +129,12 @@ def _measured_cells(measured: Measured | None) -> dict[Colour, Cells]:
 
 
 def _time_cell(times: Spread) -> Cell:
-    """The median of a call, and the quartiles below it."""
+    """Return a cell with the median time, and the quartiles below."""
     return Cell((Span(in_seconds(times.median)),), (Span(format_quartiles(times)),))
 
 
 def _plain_cells(report: Report, plain: Plain, live: bool) -> Cells:
-    """What is known of plain JAX's gradient."""
+    """Return the cells of plain JAX's gradient: XLA's estimates, or why there are none."""
     estimate = report.plain_here
     state = "no estimate here"
     if plain.state == "failed":
@@ -157,7 +159,7 @@ def _plain_cells(report: Report, plain: Plain, live: bool) -> Cells:
 
 
 def comparison_table(report: Report) -> Table:
-    """What each function costs here, by formula."""
+    """Return the table of the compared functions' costs, as formulas."""
     columns = (
         Column("name", translatable("function")),
         Column("long", translatable("value")),
@@ -186,6 +188,7 @@ def comparison_table(report: Report) -> Table:
 
 
 def _formula_cells(figure: Figure | None) -> tuple[Cell, Cell]:
+    """Return the cells of a formula and of its value."""
     if figure is None:
         return Cell(), plain_cell("—")
     return plain_cell(figure.here, figure.formula), plain_cell(format_number(figure.total))
@@ -203,7 +206,7 @@ _STATEMENTS = (
 
 
 def statements_section(report: Report) -> Section:
-    """The statements of value and gradient side by side; to point at one marks those of the same origin."""
+    """Return the section with the statements of value and gradient side by side; rows of one origin are linked."""
     value, adjoint = report.value_rows, report.adjoint_rows
     free = sum(not row.operations for row in (*value, *adjoint))
     measured = report.measured_here
@@ -236,6 +239,12 @@ def _statements_table(
     times: Mapping[str, float],
     derived: bool = False,
 ) -> Table:
+    """Return the table of a program's statements.
+
+    Args:
+        times: measured seconds by statement.
+        derived: whether the statements are those of the gradient.
+    """
     rows = []
     for each in statements:
         name, source = each.line.name, each.line.origin.source
@@ -256,14 +265,14 @@ def _statements_table(
 
 
 def _statement_text(statement: Statement) -> tuple[Span, ...]:
-    """A statement, its condition set apart."""
+    """Return the spans of a statement; its condition is a span of its own."""
     target, expression, condition = statement.line.spelling
     quiet = [Span(condition.strip(), "quiet", code=True)] if condition else []
     return Span(target, "strong", code=True), Span(f"= {expression}", code=True), *quiet
 
 
 def _origin_text(statement: Statement, derived: bool) -> tuple[Span, ...]:
-    """The rule and the statement that it came from, and the user's line."""
+    """Return the spans of a statement's origin: rule, statement of the value, and the user's line."""
     place, origin, spans = statement.place, statement.line.origin, []
     if origin.rule:
         why = RULES.get(origin.rule, "")

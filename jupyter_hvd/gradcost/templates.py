@@ -10,13 +10,11 @@ from jinja2 import Environment, FileSystemLoader
 
 
 def render_html(template: str, **values: Any) -> str:
-    """
-    Args:
-        template: the name of a file of this folder.
-    """
+    """Render a Jinja2 template of this folder."""
     return _environment().get_template(template).render(values)
 
 
 @cache
 def _environment() -> Environment:
+    """Return the Jinja2 environment, which escapes values."""
     return Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)

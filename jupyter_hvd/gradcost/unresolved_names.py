@@ -13,13 +13,14 @@ ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
 
 
 def unresolved_names(function: Callable[..., Any]) -> list[str]:
-    """A sentence for each global name, or member of a module, that does not exist yet, with its line in the cell."""
+    """Return a sentence for each global name, or module attribute, that does not exist yet."""
     if not isinstance(function, FunctionType):
         return []
     return list(dict.fromkeys(_find_unresolved(function.__code__, function.__globals__)))
 
 
 def _find_unresolved(code: CodeType, namespace: dict[str, object]) -> Iterator[str]:
+    """Yield a sentence for each unresolved name in code, and in the code nested in it."""
     for first, second in pairwise(dis.get_instructions(code)):
         if first.opname not in ("LOAD_GLOBAL", "LOAD_NAME"):
             continue

@@ -233,12 +233,13 @@ class View:
     version: int = VERSION
 
     def json(self) -> dict[str, Any]:
+        """Return the view as JSON, with the version of the form."""
         form: dict[str, Any] = to_json(self)
         return {**form, "version": self.version}
 
 
 def to_json(part: Any) -> Any:
-    """Classes as plain data, without the fields that are as they are by default."""
+    """Convert dataclasses to plain data, without fields that have their defaults."""
     if is_dataclass(part):
         found = ((f, getattr(part, f.name)) for f in fields(part))
         return {f.name: to_json(v) for f, v in found if f.name == "type" or v != f.default}
@@ -248,5 +249,5 @@ def to_json(part: Any) -> Any:
 
 
 def text_of(text: Text) -> str:
-    """A text as it is seen, without its looks."""
+    """Return a text without its formatting, and without the parts for screen readers only."""
     return " ".join(span.text for span in text if span.look != "unseen")

@@ -25,17 +25,17 @@ from .subject import Subject
 
 
 def jax_precision(subject: Subject) -> AbstractContextManager[Any]:
-    """The context in which JAX takes numbers as a call with the subject's arguments does."""
+    """Return a context in which JAX uses the precision of a call with the subject's arguments."""
     if subject.arguments is None:
         return nullcontext()
     return keeping_float64(is_double(subject.types, tuple(subject.arguments.values())))
 
 
 def make_arguments(subject: Subject, sizes: Sizes, is_random: bool = False) -> dict[str, Any]:
-    """What the gradient is run with at some sizes: random numbers, or what the subject was called with, at its sizes.
+    """Return arguments of the gradient at some sizes: the subject's own at its own sizes, else random ones.
 
     Args:
-        is_random: random numbers at all sizes.
+        is_random: use random arguments at all sizes.
 
     Raises:
         TensorError: with these a read is out of range.
@@ -48,13 +48,13 @@ def make_arguments(subject: Subject, sizes: Sizes, is_random: bool = False) -> d
 
 
 def number_type(subject: Subject, arguments: Mapping[str, Any]) -> str:
-    """The type of the numbers that a call with some arguments computes in."""
+    """Return the dtype in which a call with these arguments computes."""
     real = [arguments[x] for x in subject.differentiable_names]
     return str(floating_type(jax.tree_util.tree_leaves(real)))
 
 
 def real_arguments(subject: Subject, arguments: Mapping[str, Any]) -> list[Any]:
-    """Those of the real parameters, tuples as nested pairs."""
+    """Return the real arguments as JAX arrays, with tuples as nested pairs."""
     types = dict(subject.types)
     pairs = [as_nested_pairs(types[x], arguments[x]) for x in subject.differentiable_names]
     return [jax.tree_util.tree_map(jnp.asarray, each) for each in pairs]
@@ -64,14 +64,14 @@ def real_arguments(subject: Subject, arguments: Mapping[str, Any]) -> list[Any]:
 
 
 def estimate_cost(function: Callable[..., Any], shapes: Sequence[Any]) -> Estimate | None:
-    """XLA's estimate after its own optimisations; None where it gives none."""
+    """Return XLA's estimate after its optimizations; None if it has none. Compiles the function."""
     compiled = function.lower(*shapes).compile()  # type: ignore[attr-defined]
     flops, _ = xla_estimates(compiled)
     return None if flops is None else Estimate(float(flops), temporary_bytes(compiled))
 
 
 def compile_call(function: Callable[..., Any], arguments: Sequence[Any]) -> Callable[[], Any]:
-    """A call that is compiled beforehand, for real arguments."""
+    """Compile a function for these arguments, and return it as a call without arguments."""
     run = jax.jit(function).lower(*arguments).compile()
     return partial(run, *arguments)
 
@@ -79,17 +79,19 @@ def compile_call(function: Callable[..., Any], arguments: Sequence[Any]) -> Call
 def compile_kernels(
     subject: Subject, sizes: Sizes, arguments: Mapping[str, Any]
 ) -> list[Callable[[], Any]]:
-    """Calls of the kernels of value and gradient."""
+    """Compile the kernels of value and gradient, and return them as calls without arguments."""
     return [_compile_kernel(part, sizes, given) for part, given in subject.programs(arguments)]
 
 
 def _compile_kernel(
     instance: Instance, sizes: Sizes, arguments: Mapping[str, Any]
 ) -> Callable[[], Any]:
+    """Compile one kernel, and return it as a call without arguments."""
     made, given = kernel(instance, sizes), tuple(arguments.values())
     with keeping_float64(is_double(made.kinds, given)):
         return compile_call(made.run, made.operands(given))
 
 
 def device_name() -> str:
+    """Return the name of JAX's first device."""
     return str(jax.devices()[0].device_kind)

@@ -84,7 +84,7 @@ class Build:
 
     @property
     def folder_name(self) -> str:
-        """Of the wheel's folder: the wheel's own name is the same for every TensorFlow and compiler."""
+        """The name of the wheel's folder: the wheel's own name is the same for every TensorFlow and compiler."""
         python = f"py{sys.version_info.major}{sys.version_info.minor}"
         parts = [HOROVOD, f"tf{self.tensorflow}", python, f"gcc{compiler_version()}"]
         parts += ["gpu"] * self.gpu + ["mpi"] * self.mpi
@@ -122,8 +122,9 @@ def compiler_version() -> str:
     return done.stdout.strip() or "unknown"
 
 
-def _is_there(tool: str, environment: Mapping[str, str], *homes: str) -> bool:
-    folders = [environment[home] for home in homes if environment.get(home)]
+def _is_there(tool: str, environment: Mapping[str, str], *home_variables: str) -> bool:
+    """Whether a tool is on the PATH, or in `bin` of a folder that one of these environment variables names."""
+    folders = [environment[home] for home in home_variables if environment.get(home)]
     return shutil.which(tool) is not None or any(
         (Path(folder) / "bin" / tool).exists() for folder in [*folders, "/usr/local/cuda"]
     )

@@ -20,11 +20,10 @@ PAUSE = 0.5
 
 @contextmanager
 def hold_lock(path: Path, listener: Listener) -> Iterator[Listener]:
-    """Hold the lock for a block, and report the process that holds it before to the listener.
+    """Wait for the lock and hold it during a block; report the process that holds it to the listener.
 
-    Yields a listener that also writes this process's progress to the lock, for those who wait. The system frees the
-    lock when
-    its holder ends, however it ends.
+    Yields a listener that also writes this process's progress to the lock, for those who wait. The system frees
+    the lock when its holder ends for any reason.
     """
     with path.open("a+") as file:
         while not _take_lock(file):
@@ -50,6 +49,7 @@ def hold_lock(path: Path, listener: Listener) -> Iterator[Listener]:
 
 
 def _take_lock(file: IO[str]) -> bool:
+    """Try to take the lock without waiting; return whether that succeeded, or the file system has no locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -60,6 +60,7 @@ def _take_lock(file: IO[str]) -> bool:
 
 
 def _write_holder(file: IO[str], text: str) -> None:
+    """Replace the description of the lock's holder."""
     file.seek(0)
     file.truncate()
     file.write(text)

@@ -43,6 +43,7 @@ class Source:
 
     @property
     def pip_options(self) -> list[str]:
+        """Return pip's options for this source."""
         options = [f"--proxy={self.proxy}"] if self.proxy else []
         if self.wheels is not None:
             options += ["--no-index", f"--find-links={self.wheels}"]

@@ -80,7 +80,7 @@ def find_writable_folder(build: Build) -> Path:
 
 
 def make_wheel(build: Build, folder: Path, listener: Listener, source: Source) -> Path:
-    """Fetch Horovod's source, check its hash, patch and compile it.
+    """Fetch Horovod's source, check its hash, patch and compile it, and return the wheel.
 
     Raises:
         CannotBuildError: it cannot be fetched, or does not compile.
@@ -126,7 +126,7 @@ def make_wheel(build: Build, folder: Path, listener: Listener, source: Source) -
 
 
 def fetch_source(build: Build, folder: Path, source: Source) -> Path:
-    """Download Horovod's source archive into a folder, and check its hash before anything in it is run.
+    """Download Horovod's source archive into a folder, check its hash, and return it.
 
     Raises:
         CannotBuildError: it cannot be downloaded.
@@ -146,6 +146,7 @@ def _missing_packages() -> list[str]:
 
 
 def _no_room(folder: Path) -> str:
+    """Return a message that says that the disk is full, and what to do."""
     return (
         f"the disk of {folder} is full: a build needs {ROOM // 1_000_000} MB; free them, or set JUPYTER_HVD_CACHE "
         "to a folder on another disk, and run this again"

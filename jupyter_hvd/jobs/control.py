@@ -15,7 +15,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from .log import BEGUN, ENDED, process_key, rank_file, require_safe
+from .log import BEGUN, ENDED, process_key, rank_file, require_private_folder
 
 State = Literal["runs", "ended", "lost", "elsewhere"]
 #: Seconds for a job that is told to end, before it is killed; its reaper then cleans up.
@@ -45,11 +45,12 @@ class Job:
 
     @property
     def name(self) -> str:
+        """The name of the job: that of its folder."""
         return self.folder.name
 
     @property
     def state(self) -> State:
-        """ "lost": it was killed, and could not say how it ended; "elsewhere": another host knows."""
+        """How the job stands: "lost" if it was killed and could not say how it ended, "elsewhere" if another host knows."""
         if self.ended is not None:
             return "ended"
         if self.begun.get("host") != os.uname().nodename:
@@ -58,14 +59,14 @@ class Job:
 
     @property
     def is_past(self) -> bool:
-        """Whether it has come to its end; of one of another host that is so after a time that no job lasts."""
+        """Whether the job has ended; one of another host counts as ended after the longest time that a job lasts."""
         if self.state == "elsewhere":
             return time.time() - float(self.begun["began"]) > LONGEST
         return self.state in ("ended", "lost")
 
     @property
     def process(self) -> Any:
-        """The process that keeps the job, None where it has gone: another may bear its number now."""
+        """The `psutil.Process` that keeps the job; None where it has gone, even if its number is in use again."""
         import psutil
 
         with suppress(psutil.Error, OSError, KeyError, TypeError, ValueError):
@@ -76,24 +77,24 @@ class Job:
         return None
 
 
-def list_jobs(place: Path) -> list[Job]:
-    """The jobs whose logs are in a folder, the newest first; what others have put there is not read.
+def list_jobs(logs_folder: Path) -> list[Job]:
+    """Return the jobs whose logs are in a folder, newest first; folders of other users are ignored.
 
     Raises:
-        OSError: it cannot be read, or others could put what they want in the place of a log.
+        OSError: the folder cannot be read, or other users could replace logs in it.
     """
     try:
-        require_safe(place)
-        folders = [folder for folder in place.iterdir() if is_own(folder)]
+        require_private_folder(logs_folder)
+        folders = [folder for folder in logs_folder.iterdir() if is_own(folder)]
     except FileNotFoundError:
         return []
-    read = (job_in(folder) for folder in folders)
+    read = (read_job(folder) for folder in folders)
     found = [job for job in read if job is not None]
     return sorted(found, key=lambda job: job.begun["began"], reverse=True)
 
 
 def is_own(folder: Path) -> bool:
-    """Whether a folder is this user's and nobody else can write to it, and is no link."""
+    """Whether a folder is this user's, only this user can write to it, and it is no link."""
     try:
         found = folder.lstat()
     except OSError:
@@ -102,7 +103,8 @@ def is_own(folder: Path) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and private
 
 
-def job_in(folder: Path) -> Job | None:
+def read_job(folder: Path) -> Job | None:
+    """Read the log folder of a job; None if it is incomplete or malformed."""
     begun = read_json(folder / BEGUN)
     if begun is None or not isinstance(begun.get("began"), (int, float)):
         return None
@@ -110,6 +112,7 @@ def job_in(folder: Path) -> Job | None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
+    """Read a JSON object from a file; None if it cannot be read or is something else."""
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -117,16 +120,16 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
-def job_named(place: Path, name: str | None) -> Job:
-    """The job of a name, or of a part of it that no other has; the newest where none is said.
+def select_job(logs_folder: Path, name: str | None) -> Job:
+    """Return the job with this name, or the only one whose name contains it; the newest if `name` is None.
 
     Raises:
-        NoSuchJobError
+        NoSuchJobError: there is none, or there are several.
         OSError: as `list_jobs`.
     """
     if name == "":
         raise NoSuchJobError("the name of the job is empty")
-    known = list_jobs(place)
+    known = list_jobs(logs_folder)
     fitting = [job for job in known if name is None or name in job.name]
     exact = [job for job in known if job.name == name]
     if exact or (fitting and name is None):
@@ -137,7 +140,7 @@ def job_named(place: Path, name: str | None) -> Job:
         names = ", ".join(job.name for job in fitting[:5])
         raise NoSuchJobError(f"{name}: several jobs are called so: {names}")
     said = "there is no job" if name is None else f"{name}: there is no such job"
-    raise NoSuchJobError(f"{said} in {place}")
+    raise NoSuchJobError(f"{said} in {logs_folder}")
 
 
 # What it has said
@@ -156,18 +159,20 @@ WHEN = attrgetter("time")
 
 
 def ranks_of(folder: Path) -> list[int]:
+    """Return the ranks whose output is in a job's folder, sorted."""
     found = (re.fullmatch(r"rank-(\d+)\.txt", path.name) for path in folder.glob("rank-*.txt"))
     return sorted(int(match[1]) for match in found if match)
 
 
 def output_lines(job: Job, rank: int | None = None) -> Iterator[OutputLine]:
-    """The output of the ranks until now, or of one of them, in the order in which it came."""
+    """Yield the output so far, of all ranks or of one, in the order in which it came."""
     ranks = ranks_of(job.folder) if rank is None else [rank]
     # By time alone: a rank's lines of one moment stay in their order.
     yield from heapq.merge(*(_lines_of(job.folder, each) for each in ranks), key=WHEN)
 
 
 def _lines_of(folder: Path, rank: int) -> Iterator[OutputLine]:
+    """Yield the lines of one rank's output; those of the rotated file come first."""
     for before in (True, False):
         with (
             suppress(OSError),
@@ -179,16 +184,17 @@ def _lines_of(folder: Path, rank: int) -> Iterator[OutputLine]:
 
 
 def parse_line(rank: int, line: str) -> OutputLine | None:
+    """Parse a line of a rank's file; None if it is malformed."""
     match = LINE.fullmatch(line.removesuffix("\n"))
     return None if match is None else OutputLine(float(match[1]), rank, match[2])
 
 
 def follow_output(job: Job, rank: int | None = None) -> Iterator[OutputLine]:
-    """The output of the ranks so far, then as it comes, until the job has ended."""
+    """Yield the output of all ranks or of one so far, then new lines as they come, until the job has ended."""
     tails: dict[int, Tail] = {}
     with ExitStack() as opened:
         while True:
-            now = job_in(job.folder) or job
+            now = read_job(job.folder) or job
             over = now.state in ("ended", "lost")  # what is read after this is all there is
             for each in ranks_of(job.folder):
                 if each not in tails and rank in (None, each):
@@ -209,7 +215,7 @@ class Tail:
         self._rest = b""
 
     def read_lines(self) -> list[OutputLine]:
-        """The whole lines that have come since the last time."""
+        """Return the complete lines that were written since the last call."""
         current, old = (rank_file(self._folder, self._rank, before=b) for b in (False, True))
         data = self._rest
         with suppress(OSError):
@@ -224,6 +230,7 @@ class Tail:
         return [said for said in read if said is not None]
 
     def close(self) -> None:
+        """Close the rank's file."""
         if self._file is not None:
             self._file.close()
 
@@ -231,13 +238,14 @@ class Tail:
 # Stop
 
 
-def stop_job(job: Job, told: Callable[[str], None] = lambda _: None) -> bool:
-    """End a job that runs, with all that belongs to it; whether there was anything to end.
+def stop_job(job: Job, report: Callable[[str], None] = lambda _: None) -> bool:
+    """End a running job with all its processes; return whether it was running.
 
-    Its own command is asked to, by SIGTERM, and cleans up; when it is killed, its reaper does.
+    SIGTERM lets its command clean up. If this takes longer than `PATIENCE` seconds, `report` is called with a
+    sentence and the command is killed; the process reaper then cleans up.
 
     Raises:
-        NoSuchJobError: it runs on another host.
+        NoSuchJobError: the job runs on another host.
     """
     if job.state == "elsewhere":
         raise NoSuchJobError(f"{job.name} was started on {job.begun.get('host')}: stop it there")
@@ -249,14 +257,14 @@ def stop_job(job: Job, told: Callable[[str], None] = lambda _: None) -> bool:
     with suppress(psutil.NoSuchProcess):  # also where another process bears its number now
         process.terminate()
         if not _ends(job):
-            told(f"it does not end within {PATIENCE:g} s, and is killed")
+            report(f"it does not end within {PATIENCE:g} s, and is killed")
             process.kill()
             _ends(job)
     return True
 
 
 def _ends(job: Job) -> bool:
-    """Whether the process of a job ends within `PATIENCE` seconds."""
+    """Wait at most `PATIENCE` seconds for the process of a job to end; return whether it did."""
     until = time.monotonic() + PATIENCE
     while job.process is not None and time.monotonic() < until:
         time.sleep(PAUSE)

@@ -100,14 +100,18 @@ def kubernetes_files(
     modules: Sequence[str],
     folders: Sequence[str],
 ) -> dict[str, str]:
-    """The files beside the program, by their names.
+    """Return the files to write beside the program, by name: manifest, container recipe, patch.
 
     Args:
-        name: the program's, without `.py`. arguments: of the program.
-        packages: what else is to be installed, by version.
-        modules, folders: what lies beside the program and is imported.
+        name: the program's, without `.py`.
+        arguments: of the program.
+        packages: versions of further packages to install.
+        modules, folders: what the program imports from its own folder.
+
+    Raises:
+        UnusableInputError: see `require_text`.
     """
-    check_words([name, *arguments])
+    require_text([name, *arguments])
     head = "# Written by jupyter hvd:  kubectl apply --filename {}"
     mpi, train = f"{name}.mpijob.yaml", f"{name}.trainjob.yaml"
     runtime, job = map(to_yaml, train_job(name, arguments, cluster))
@@ -161,7 +165,7 @@ def mpi_job(name: str, arguments: Sequence[str], cluster: Cluster) -> dict[str, 
 def replica_spec(
     count: int, name: str, image: str, command: Sequence[str], words: Sequence[str]
 ) -> dict[str, Any]:
-    """The specification of the launcher or of the workers of an MPIJob: one pod, `count` times."""
+    """Return the specification of the launcher or of the workers of an MPIJob: one pod, `count` times."""
     container = {
         **base_container(name, image),
         "command": escape_words(command),
@@ -263,7 +267,7 @@ def escape_words(words: Sequence[str]) -> list[str]:
 
 
 def kubernetes_name(name: str) -> str:
-    """A name that Kubernetes takes: small letters, digits and hyphens, at most 40 of them, for it adds its own."""
+    """Convert a name to one that Kubernetes allows: small letters, digits and hyphens, at most 40."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40].strip("-") or "job"
 
 
@@ -275,7 +279,7 @@ def container_recipe(
     modules: Sequence[str],
     folders: Sequence[str],
 ) -> str:
-    """The container's: TensorFlow, Horovod built for MPI, and an sshd that needs no root."""
+    """Return the Dockerfile: TensorFlow, Horovod built for MPI, and an sshd that needs no root."""
     flags = {k: v for k, v in Build(tensorflow, mpi=True).build_flags.items() if k != "MAKEFLAGS"}
     there = {*TENSORFLOW, *PYTHON_PACKAGES, "horovod"}
     others = [f"{name}=={version}" for name, version in packages.items() if name not in there]
@@ -298,7 +302,7 @@ def container_recipe(
 
 
 def to_yaml(value: Any) -> str:
-    """Plain data as YAML, each text in quotation marks, so that Kubernetes takes none for anything else."""
+    """Convert data to YAML; every text is quoted, so that none is read as another type."""
     import yaml
 
     class Dumper(yaml.SafeDumper):  # type: ignore[misc]
@@ -310,10 +314,11 @@ def to_yaml(value: Any) -> str:
     return str(yaml.dump(value, Dumper=Dumper, sort_keys=False, width=math.inf))
 
 
-def check_words(words: Sequence[str]) -> None:
-    """
+def require_text(words: Sequence[str]) -> None:
+    """Check that all words can be written as text into a manifest.
+
     Raises:
-        UnusableInputError: a word is no text: a manifest cannot hold any bytes.
+        UnusableInputError: one cannot be encoded as UTF-8.
     """
     for word in words:
         try:

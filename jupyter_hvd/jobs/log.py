@@ -31,8 +31,8 @@ HIDDEN = "HIDDEN"
 PLACE_VARIABLE = "JUPYTER_HVD_JOBS"
 
 
-def default_place() -> Path:
-    """Where logs are kept if nobody says where: in Jupyter's own folder for data."""
+def default_logs_folder() -> Path:
+    """Return the folder of all jobs' logs: from the environment, else in Jupyter's data folder."""
     from jupyter_core.paths import jupyter_data_dir
 
     named = os.environ.get(PLACE_VARIABLE)
@@ -42,6 +42,7 @@ def default_place() -> Path:
 
 
 def rank_file(folder: Path, rank: int, *, before: bool = False) -> Path:
+    """Return the file with a rank's output, or the older, rotated one."""
     return folder / f"rank-{rank}{'.before' if before else ''}.txt"
 
 
@@ -54,11 +55,11 @@ class JobLog:
         folder: of this job, new. name: the job's, for `jupyter hvd logs`. given_up: why, "" as long as it is written.
     """
 
-    def __init__(self, place: Path, file: Path, size: int, words: Sequence[str]) -> None:
+    def __init__(self, logs_folder: Path, file: Path, size: int, words: Sequence[str]) -> None:
         """Begin it.
 
         Args:
-            place: the folder of all logs. file: what is run, on `size` ranks. words: of the command.
+            logs_folder: the folder of all logs. file: what is run, on `size` ranks. words: of the command.
 
         Raises:
             OSError: it cannot be written.
@@ -66,12 +67,12 @@ class JobLog:
         stem = re.sub(r"[^A-Za-z0-9_]+", "_", file.stem)[:40]
         stamp = time.strftime("%Y%m%d-%H%M%S")
         self.name = f"{stamp}-{stem}-{secrets.token_hex(2)}"
-        self.folder = place / self.name
+        self.folder = logs_folder / self.name
         self.given_up = ""
         self._streams: dict[int, IO[str]] = {}
         self._largest = min(LARGEST, max(2**16, TOGETHER // max(1, size)))
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        require_safe(place)
+        logs_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        require_private_folder(logs_folder)
         self.folder.mkdir(mode=0o700)
         begun = {
             "name": self.name,
@@ -88,10 +89,11 @@ class JobLog:
         self._write_file(BEGUN, begun)
 
     def _write_file(self, name: str, content: dict[str, Any]) -> None:
+        """Write a JSON file into the log's folder atomically."""
         write_atomically(self.folder / name, json.dumps(content, indent=2).encode() + b"\n")
 
     def add_output(self, rank: int, text: str) -> None:
-        """A line of a rank's output."""
+        """Append a line of a rank's output, with the time; give the log up if it cannot be written."""
         if self.given_up:
             return
         try:
@@ -102,6 +104,7 @@ class JobLog:
             self.given_up = f"{self.folder}: {error.strerror}"
 
     def _rank_stream(self, rank: int) -> IO[str]:
+        """Return the open file of a rank's output; rotate it if it is too large."""
         stream = self._streams.get(rank)
         if stream is not None and stream.tell() > self._largest:
             stream.close()
@@ -114,7 +117,7 @@ class JobLog:
         return stream
 
     def note_stall(self, lines: Sequence[str]) -> None:
-        """Where the ranks were when they made no progress; called from another thread."""
+        """Append the ranks' positions during a stall; called from another thread."""
         with (
             suppress(OSError),
             (self.folder / STALLS).open("a", encoding="utf-8", errors="backslashreplace") as file,
@@ -122,7 +125,7 @@ class JobLog:
             file.write("\n".join([time.strftime("%Y-%m-%d %H:%M:%S"), *lines, "", ""]))
 
     def note_end(self, code: int, rank: int | None, report: str) -> None:
-        """How the job has ended, as `JobResult` says it."""
+        """Record how the job ended, as in `JobResult`, and close the files."""
         for stream in self._streams.values():
             with suppress(OSError):
                 stream.close()
@@ -137,21 +140,22 @@ class JobLog:
             self.given_up = self.given_up or str(error)
 
 
-def require_safe(place: Path) -> None:
-    """
+def require_private_folder(folder: Path) -> None:
+    """Check that no user but this one and root can replace entries of a folder.
+
     Raises:
-        OSError: others could put folders of their own in the place of ours, or of this folder.
+        OSError: others can.
     """
-    found = place.stat()
+    found = folder.stat()
     shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX
     if shared or found.st_uid not in (0, os.getuid()):
         raise OSError(
-            f"{place}: other users may change the files in this folder; choose one that only you can write to"
+            f"{folder}: other users may change the files in this folder; choose one that only you can write to"
         )
 
 
 def process_key(pid: int) -> str:
-    """A key that distinguishes a process from all others with its number, even if the clock changes.
+    """Return a key that no other process has, even one with the same number later, or after the clock changes.
 
     Raises:
         OSError, psutil.Error: there is no such process.
@@ -166,7 +170,7 @@ def process_key(pid: int) -> str:
 
 
 def without_secrets(words: Sequence[str]) -> Iterator[str]:
-    """The words of a command; `HIDDEN` for what follows an option that is called after a secret."""
+    """Yield the words of a command, with `HIDDEN` in place of the values of options that are named like secrets."""
     hidden = False
     for word in words:
         name, equals, _ = word.partition("=")

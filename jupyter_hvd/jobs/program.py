@@ -96,7 +96,7 @@ def script_of(document: Document, original: Document | None = None) -> str:
 
 
 def _from_future(node: ast.stmt) -> bool:
-    """Return whether a statement is `from __future__ import`."""
+    """Whether a statement is `from __future__ import`."""
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
@@ -153,6 +153,6 @@ def find_distributions(names: set[str]) -> dict[str, str]:
     return found
 
 
-def missing_modules(names: set[str], beside: tuple[Path, ...]) -> set[str]:
+def missing_modules(names: set[str], local_modules: tuple[Path, ...]) -> set[str]:
     """Return the modules that are neither in Python's standard library nor beside the program."""
-    return names - set(sys.stdlib_module_names) - {path.stem for path in beside}
+    return names - set(sys.stdlib_module_names) - {path.stem for path in local_modules}

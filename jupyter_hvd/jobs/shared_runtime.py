@@ -65,7 +65,7 @@ for _module, _names in {names!r}.items():
 
 
 def runtime_file() -> str:
-    """Return the text of the file, with the sources of this package's runtime as strings."""
+    """Return the text of `jupyter_hvd_sharing.py`, with the sources of this package's runtime as strings."""
     folder = Path(runtime.__file__).parent
     files = [folder / f"{name}.py" for name in MODULES] + sorted((folder / "sharing").glob("*.py"))
     sources = (
@@ -81,7 +81,7 @@ def runtime_path(program: Path) -> Path:
 
 
 def is_own(path: Path) -> bool:
-    """Return whether a file is such a runtime file, of whatever version, so that it may be overwritten."""
+    """Whether a file has the text of `runtime_file`, in any version, so that it may be overwritten."""
     try:
         start = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     except OSError:
@@ -90,5 +90,5 @@ def is_own(path: Path) -> bool:
 
 
 def quote_text(text: str) -> str:
-    """Return a text as a Python literal, on its own lines if that is possible."""
-    return repr(text) if "'''" in text or text.endswith("\\") else f"r'''{text}'''"
+    """Return a Python literal of a text, raw and triple-quoted if possible, so that its lines stay readable."""
+    return repr(text) if "'''" in text or text.endswith(("\\", "'")) else f"r'''{text}'''"

@@ -36,7 +36,7 @@ exec "$python" -P {name}_ranks.py {words}
 
 
 @dataclass(frozen=True)
-class Batch:
+class SlurmJobSpec:
     """What is asked of Slurm.
 
     Attributes:
@@ -70,11 +70,11 @@ class Batch:
                 )
 
 
-def slurm_files(name: str, arguments: Sequence[str], batch: Batch) -> dict[str, str]:
-    """The files beside the program, by their names.
+def slurm_files(name: str, arguments: Sequence[str], batch: SlurmJobSpec) -> dict[str, str]:
+    """Return the files to write beside the program, by name: the batch script, and the starter of the ranks.
 
     Args:
-        name: the program's, without `.py`, in letters that no shell and no Slurm reads as anything else.
+        name: the program's, without `.py`; it must need no quoting in a shell or in Slurm.
         arguments: of the program.
     """
     directives = [
@@ -94,7 +94,7 @@ def slurm_files(name: str, arguments: Sequence[str], batch: Batch) -> dict[str, 
 
 
 def starter_text() -> str:
-    """The text of the file that starts the ranks, which needs Horovod alone."""
+    """Return the source of the file that starts the ranks; it needs no package but Horovod."""
     folder = Path(launch.__file__).parent
     return in_one_file([(folder / f"{module}.py").read_text() for module in MODULES])
 
@@ -113,6 +113,7 @@ def in_one_file(modules: Sequence[str]) -> str:
 
 
 def _module_body(text: str) -> str:
+    """Return a module's source without its docstring, relative imports and `__future__` imports."""
     lines = text.splitlines()
     for node in ast.parse(text).body:
         match node:

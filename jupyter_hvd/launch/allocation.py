@@ -32,7 +32,7 @@ class Allocation:
     cores: tuple[Host, ...] = ()
 
     def hosts_for(self, size: int) -> tuple[Host, ...]:
-        """Return hosts with room for a number of ranks: one for each task, or if these are fewer, for each core.
+        """Return hosts of the allocation with `size` slots: one per task or, if these are too few, per core.
 
         Raises:
             LaunchError: the allocation is smaller.
@@ -73,16 +73,20 @@ def current_allocation(environment: Mapping[str, str] | None = None) -> Allocati
     return None
 
 
-def _slurm_hosts(of: Mapping[str, str]) -> Allocation:
+def _slurm_hosts(environment: Mapping[str, str]) -> Allocation:
     """Return the allocation that Slurm's variables describe."""
-    names = slurm_names(of["SLURM_JOB_NODELIST"])
-    cores = expand_repeats(of.get("SLURM_JOB_CPUS_PER_NODE") or "1")
-    tasks = expand_repeats(of["SLURM_TASKS_PER_NODE"]) if of.get("SLURM_TASKS_PER_NODE") else cores
+    names = slurm_names(environment["SLURM_JOB_NODELIST"])
+    cores = expand_repeats(environment.get("SLURM_JOB_CPUS_PER_NODE") or "1")
+    tasks = (
+        expand_repeats(environment["SLURM_TASKS_PER_NODE"])
+        if environment.get("SLURM_TASKS_PER_NODE")
+        else cores
+    )
     if not len(names) == len(tasks) == len(cores):
         raise ValueError(f"{len(names)} nodes, but tasks for {len(tasks)}")
     return Allocation(
         "slurm",
-        of["SLURM_JOB_ID"],
+        environment["SLURM_JOB_ID"],
         tuple(map(Host, names, tasks)),
         tuple(map(Host, names, cores)),
     )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def add_place_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say where ranks go to a parser."""
+    """Add the options that choose hosts and launcher to a parser."""
     parser.add_argument(
         "-H", "--hosts", metavar="HOSTS", help="host:slots,…; this machine if not given"
     )
@@ -30,7 +30,7 @@ def add_place_options(parser: argparse.ArgumentParser) -> None:
 
 
 def where_of(arguments: argparse.Namespace) -> Where:
-    """Return the placement that these options request."""
+    """Return the hosts and the launcher that these options request."""
     from .rank_placement import Where
     from .slurm import Resources
 

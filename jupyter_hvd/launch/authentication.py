@@ -31,9 +31,9 @@ def take_token() -> str:
     return os.environ.pop(TOKEN_VARIABLE)
 
 
-def compute_proof(token: str, who: str, challenge: str, nonce: str, name: str) -> str:
-    """Return a proof that only a holder of the token can compute."""
-    text = json.dumps([who, challenge, nonce, name])
+def compute_proof(token: str, role: str, challenge: str, client_nonce: str, name: str) -> str:
+    """Return the HMAC by which one side of a connection, `role`, proves that it holds the token."""
+    text = json.dumps([role, challenge, client_nonce, name])
     return hmac.new(token.encode(), text.encode(), "sha256").hexdigest()
 
 
@@ -83,7 +83,7 @@ class ClientHandshake:
         return None
 
     def accepts_proof(self, message: Message) -> bool:
-        """Return whether a message proves that the other side knows the token, too."""
+        """Whether a message proves that the other side knows the token, too."""
         match message:
             case {"proof": str(proof)}:
                 expected = compute_proof(

@@ -114,7 +114,9 @@ class Exit:
 
 
 def start_placement(orders: Orders) -> subprocess.Popen[str]:
-    """The placement's process, its reports on standard output. Ending it ends the ranks that it has placed.
+    """Start the placement's process and send it its orders; its standard output has the reports.
+
+    The ranks that it starts end with it.
 
     Raises:
         OSError: it cannot be started.
@@ -137,7 +139,7 @@ def start_placement(orders: Orders) -> subprocess.Popen[str]:
 
 
 def read_orders(text: str) -> Orders:
-    """The orders that `start_placement` has written."""
+    """Parse the orders that `start_placement` wrote."""
     fields = json.loads(text)
     fields["hosts"] = tuple(Host(**host) for host in fields["hosts"])
     launcher = fields["launcher"]
@@ -146,7 +148,7 @@ def read_orders(text: str) -> Orders:
 
 
 def parse_report(line: str) -> Output | Exit | Queued | None:
-    """The report in a line of a placement's output, or of the command under which it runs."""
+    """Parse a line of output of a placement, or of the command under which it runs; None for an empty line."""
     if WAITING.match(line):
         return Queued("waiting in Slurm's queue")
     if GRANTED.match(line):
@@ -168,41 +170,44 @@ _speaking = threading.Lock()
 
 
 def write_report(report: Mapping[str, Any]) -> None:
-    """Write a report in a line of its own, whichever thread it comes from."""
+    """Write a report as one line of standard output, from any thread."""
     with _speaking, suppress(OSError):
         print(json.dumps(report), flush=True)
 
 
 def write_output(rank: int | None, stream: str, line: str) -> None:
-    """Report a line that a rank has written, or, of no rank, what the launcher has to say."""
+    """Report a line that a rank has written; with rank None, the launcher's own."""
     write_report({"rank": rank, "stream": stream, "text": line})
 
 
 def status_file(folder: Path, rank: int) -> Path:
-    """The file that a rank writes, whole, when its program has ended, however it has."""
+    """Return the file that a rank writes, atomically, when its program has ended for any reason."""
     return folder / f"rank-{rank}.json"
 
 
 def status_files(folder: Path) -> list[Path]:
-    """The files of all ranks whose programs have ended, in the order of their names."""
+    """Return the existing status files of all ranks, sorted by name."""
     return sorted(folder.glob("rank-*.json"))
 
 
 def exit_now(code: int) -> NoReturn:
-    """End this process, whatever its threads do: Python's own end aborts where one of them is writing."""
+    """End this process at once; Python's own exit aborts if a thread is writing."""
     os._exit(code)
 
 
-def rank_environment(job: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of the ranks: the user's, unbuffered, named, silent about TensorFlow's start.
+def rank_environment(job_name: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a job's ranks: the user's without Jupyter's tokens, with the job's name.
 
-    All ranks have one hash seed: a set of words, `enumerate(set(labels))`, has one order on all ranks.
+    All ranks have one hash seed, so that sets of words have the same order on all of them.
+
+    Args:
+        extra: variables that override all others.
     """
     return {
         "PYTHONHASHSEED": "0",
         **GLOO_TIMEOUT,
         **{k: v for k, v in os.environ.items() if not k.startswith(JUPYTERS_OWN)},
-        JOB_VARIABLE: job,
+        JOB_VARIABLE: job_name,
         "PYTHONUNBUFFERED": "1",
         "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2"),
         **(extra or {}),
@@ -210,7 +215,7 @@ def rank_environment(job: str, extra: Mapping[str, str] | None = None) -> dict[s
 
 
 def launcher_variables() -> dict[str, str]:
-    """The variables of the user's environment that our own processes need, and no more."""
+    """Return the variables of the user's environment that launchers need, such as those of Slurm."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -219,13 +224,13 @@ def launcher_variables() -> dict[str, str]:
 
 
 def launcher_environment(orders: Orders) -> dict[str, str]:
-    """A clean environment: what a launcher needs, and what names the job and its lifeline."""
+    """Return the environment of a placement: what launchers need, and the package's own variables."""
     ours = {k: v for k, v in orders.environment.items() if k.startswith("JUPYTER_HVD_")}
     return {**launcher_variables(), **ours}
 
 
 def describe_exit(code: int, host: str = "") -> str:
-    """What the exit code of a rank, on a host where that is known, tells the user."""
+    """Return in words why a rank ended, from its exit code; 128 + n stands for signal n."""
     if code == 137:
         return "it was killed (signal 9); by the system, perhaps, because memory ran out"
     if code == 134:

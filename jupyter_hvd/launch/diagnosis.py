@@ -23,10 +23,14 @@ Locate = Callable[[tuple[str, int]], Line | None]
 def locate_by(
     find: Callable[[tuple[str, int]], tuple[int | None, int, str] | None], name: str
 ) -> Locate:
-    """Lines of a program called `name`, by what finds the cell, line and text that a line comes from."""
+    """Return a function that locates positions in the user's program, which messages call `name`.
 
-    def locate_line(place: tuple[str, int]) -> Line | None:
-        found = find(place)
+    Args:
+        find: the cell (None for a script), line and text for a file and line; None if it is not in the program.
+    """
+
+    def locate_line(position: tuple[str, int]) -> Line | None:
+        found = find(position)
         if found is None:
             return None
         cell, line, text = found
@@ -36,7 +40,7 @@ def locate_by(
 
 
 def ranks_text(ranks: Sequence[int]) -> str:
-    """`rank 1`, `ranks 0, 2 and 3`."""
+    """Return the ranks as text: `rank 1`, `ranks 0, 2 and 3`."""
     if len(ranks) == 1:
         return f"rank {ranks[0]}"
     return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
@@ -62,7 +66,7 @@ class StallReport:
 
 
 def rank_rows(stall: Stall, locate: Locate, hosts: Mapping[int, str]) -> list[tuple[str, ...]]:
-    """A row for each rank: its host, the line, what it does, since when."""
+    """Return a header and a row for each rank: its host, line, activity, and for how long."""
     rows: list[tuple[str, ...]] = [("rank", "host", "at", "does", "for")]
     for rank in sorted({*stall.waiting, *stall.places, *stall.finished}):
         place, seconds = stall.places.get(rank), stall.since.get(rank)
@@ -73,7 +77,7 @@ def rank_rows(stall: Stall, locate: Locate, hosts: Mapping[int, str]) -> list[tu
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of cells as lines, with each column as wide as its widest cell."""
+    """Format rows of cells as lines whose columns are as wide as their widest cells."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
@@ -81,13 +85,14 @@ def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def line_name(place: Position, locate: Locate) -> str:
-    found = locate(place.cell) if place.cell is not None else None
+def line_name(position: Position, locate: Locate) -> str:
+    """Return the name of the user's line at which a rank is, or "outside your code"."""
+    found = locate(position.cell) if position.cell is not None else None
     return "outside your code" if found is None else found.name
 
 
 def activity_of(rank: int, stall: Stall) -> str:
-    """The activity of a rank, in a few words."""
+    """Return what a rank does, in a few words."""
     place = stall.places.get(rank)
     if place is None:
         return "has finished" if rank in stall.finished else "does not answer"
@@ -109,8 +114,8 @@ def activity_of(rank: int, stall: Stall) -> str:
 
 
 def explain_stall(stall: Stall, locate: Locate) -> list[str]:
-    """The cause of a stall, and where to look; one sentence a line."""
-    together = waits_together(stall)
+    """Return the likely cause of a stall, and where to look: one sentence per element."""
+    together = ranks_in_collectives(stall)
     absent = sorted(({*stall.waiting, *stall.places} - {*together}) | {*stall.finished})
     said: list[str] = []
     kinds = {stall.places[rank].collective for rank in together} - {""}
@@ -152,7 +157,7 @@ def explain_breakpoint(stall: Stall, locate: Locate) -> list[str]:
         return []
     at = line_name(stall.places[rank], locate)
     in_collective = {each for each, place in stall.places.items() if place.collective}
-    waiting = sorted({*waits_together(stall), *in_collective} - {rank})
+    waiting = sorted({*ranks_in_collectives(stall), *in_collective} - {rank})
     if not waiting:
         return [f"Rank {rank} stands at a breakpoint ({at})."]
     who = ranks_text(waiting).capitalize()
@@ -163,8 +168,8 @@ def explain_breakpoint(stall: Stall, locate: Locate) -> list[str]:
     ]
 
 
-def waits_together(stall: Stall) -> list[int]:
-    """The ranks that wait for others: in a collective operation, or in TensorFlow, where compiled steps have theirs."""
+def ranks_in_collectives(stall: Stall) -> list[int]:
+    """Return the waiting ranks that wait for others: in a collective operation, in Horovod or in TensorFlow."""
     return [
         rank
         for rank in stall.waiting
@@ -174,7 +179,7 @@ def waits_together(stall: Stall) -> list[int]:
 
 
 def explain_rank(rank: int, stall: Stall, locate: Locate) -> list[str]:
-    """Where a rank is on which others wait, or that waits by itself."""
+    """Return a sentence on a rank that others wait for, or that waits alone."""
     place = stall.places.get(rank)
     if place is None and rank in stall.finished:
         return [f"Rank {rank} has finished, so it takes part in no further operation."]
@@ -191,7 +196,7 @@ def explain_rank(rank: int, stall: Stall, locate: Locate) -> list[str]:
 
 
 def report_stall(stall: Stall, locate: Locate, hosts: Mapping[int, str]) -> StallReport:
-    """The table, and what it means."""
+    """Return the report of a stall: a headline, a table of the ranks, and an explanation."""
     longest = max(stall.since.values(), default=0.0)
     head = f"no progress for {longest:.0f} s:"
     return StallReport(head, rank_rows(stall, locate, hosts), explain_stall(stall, locate))

@@ -136,12 +136,12 @@ class HeartbeatServer:
         self._selector.register(self._closing, selectors.EVENT_READ, None)
         # A forked child of the kernel would hold the lifelines open after the kernel's death.
         self._owner = os.getpid()
-        os.register_at_fork(after_in_child=self._let_go)
+        os.register_at_fork(after_in_child=self._close_in_child)
         self._thread = threading.Thread(target=self._listen_loop, name="hvd-lifelines", daemon=True)
         self._thread.start()
 
     def send(self, name: str, message: Message) -> None:
-        """Send a message to a process of the job; one that has gone gets none."""
+        """Send a message to a process of the job; ignored if it is not connected."""
         member = self.members.get(name)
         if member is not None:
             with suppress(OSError):
@@ -153,7 +153,7 @@ class HeartbeatServer:
             self._wake.send(b"x")
         self._thread.join(2)
 
-    def _let_go(self) -> None:
+    def _close_in_child(self) -> None:
         """Close the copies of the connections in a forked process, so that only the original holds them."""
         if os.getpid() != self._owner:
             for member in self.members.values():
@@ -161,7 +161,7 @@ class HeartbeatServer:
             self._listener.close()
 
     def _listen_loop(self) -> None:
-        """Accept connections and read messages until the server is closed."""
+        """Accept connections and read messages, in a thread, until the server is closed."""
         while True:
             for key, _ in self._selector.select():
                 if key.fileobj is self._closing:
@@ -173,7 +173,7 @@ class HeartbeatServer:
                     self._read_lines(key.data)
 
     def _accept_connection(self) -> None:
-        """Accept a connection of this user and send it a challenge."""
+        """Accept a connection of this user and send it a challenge; close connections of others."""
         with suppress(OSError):
             connection, peer = self._listener.accept()
             if is_own(peer, connection.getsockname()) is False:
@@ -215,7 +215,7 @@ class HeartbeatServer:
         self._changed()
 
     def _take_line(self, member: Member, line: bytes) -> bool:
-        """Handle a line; return whether it is one of this job's, else the connection is dropped."""
+        """Handle a line of a member; return False if it is no message of this job."""
         message = decode_message(line) if member.name or len(line) <= FIRST_LINE else None
         if message is None:
             return False
@@ -233,7 +233,7 @@ class HeartbeatServer:
         return True
 
     def _drop_member(self, member: Member) -> None:
-        """Forget a process whose connection has ended, and note that it has gone."""
+        """Forget a process whose connection has ended, and report that it has gone."""
         self._selector.unregister(member.connection)
         member.connection.close()
         if member in self._strangers:
@@ -266,14 +266,14 @@ class HeartbeatClient:
         threading.Thread(target=self._listen_loop, name="hvd-lifeline", daemon=True).start()
 
     def send_message(self, message: Message) -> None:
-        """Send a message to the kernel, if it is still there."""
+        """Send a message to the owner; ignored if the connection has ended."""
         with suppress(OSError):
             self._connection.sendall(encode_message(message))
 
     def report_position(self) -> dict[str, Any]:
-        """Return where this process is, as `current_location` says.
+        """Return where this process is, as `current_location`, with its seconds of computing and queueing.
 
-        And for how many seconds it has computed, "cpu", and had no processor to compute or to hear of other ranks, "queued".
+        "cpu" are CPU seconds; "queued" are seconds in which a thread was ready and had no processor.
         """
         return {
             "cpu": time.process_time() - cpu_seconds(self.busy_threads),
@@ -299,12 +299,12 @@ class HeartbeatClient:
 
 
 def connect_as(
-    name: str, address: str, token: str, told: Message
+    name: str, address: str, token: str, description: Message
 ) -> tuple[socket.socket, BinaryIO]:
-    """Connect to `host:port`, where both sides prove that they know the token; return the connection and its lines.
+    """Connect to `host:port` as the member `name` and authenticate both sides; return the socket and its reader.
 
     Args:
-        told: what else to say of this process.
+        description: further items that describe this process.
 
     Raises:
         OSError: nobody listens there, or nobody that knows the token.
@@ -317,7 +317,7 @@ def connect_as(
     answer = handshake.answer_challenge(decode_message(lines.readline(FIRST_LINE)) or {})
     if answer is None:
         raise ConnectionRefusedError("this process is not a kernel")
-    connection.sendall(encode_message({**told, **answer}))
+    connection.sendall(encode_message({**description, **answer}))
     if not handshake.accepts_proof(decode_message(lines.readline(FIRST_LINE)) or {}):
         raise ConnectionRefusedError("this kernel does not know the job's token")
     connection.settimeout(None)

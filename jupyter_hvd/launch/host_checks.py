@@ -50,14 +50,16 @@ def check_hosts(
     ports: Sequence[tuple[str, int]],
     strict: bool = True,
 ) -> None:
-    """Make sure that each host can be reached and is as this one.
+    """Ask all hosts at once, and check that each can be reached and matches this one.
 
     Args:
-        paths: what every host must see. ports: what every host must be able to connect to.
-        strict: whether those that differ are refused; without it, those that cannot be reached are.
+        reach: the command that runs a command line on a host.
+        paths: what every host must see.
+        ports: what every host must be able to connect to.
+        strict: whether hosts that differ are refused; without it, only hosts that cannot be reached are.
 
     Raises:
-        LaunchError: one is not, and all that is the matter with any of them.
+        LaunchError: a host fails, with everything that is wrong with any of them.
     """
     if not hosts:
         return
@@ -87,18 +89,21 @@ def host_names(hosts: Sequence[str]) -> str:
     return f"{'hosts' if hosts[1:] else 'host'} {', '.join(hosts)}"
 
 
-def ask_host(host: str, reach: Reach, asked: Sequence[Any]) -> Answer:
-    """Ask a host for its description, by its own Python.
+def ask_host(host: str, remote: Reach, checked: Sequence[Any]) -> Answer:
+    """Run `node_probe` on a host with its own Python and return its answer.
+
+    Args:
+        checked: the arguments of `print_description`: what the host should look for.
 
     Raises:
         LaunchError: it does not answer, or has no such Python.
     """
-    text = f"{Path(node_probe.__file__).read_text()}\nprint_description(*{list(asked)!r})\n"
+    text = f"{Path(node_probe.__file__).read_text()}\nprint_description(*{list(checked)!r})\n"
     before = time.time()
     try:
         done = subprocess.run(  # noqa: S603 — a list of arguments, no shell
-            reach.command,
-            env=dict(reach.environment),
+            remote.command,
+            env=dict(remote.environment),
             input=text,
             capture_output=True,
             text=True,
@@ -129,19 +134,23 @@ def explain_silence(host: str, code: int, errors: str) -> str:
     return f"host {host}: {sys.executable} does not run there: {said}"
 
 
-def find_differences(here: Mapping[str, Any], answer: Answer) -> list[str]:
-    """Return the differences between a host and this one, each with a remedy."""
+def find_differences(this_host: Mapping[str, Any], answer: Answer) -> list[str]:
+    """Return the differences between another host and this one, each with a remedy.
+
+    Args:
+        this_host: the description of this host.
+    """
     there = answer.said
     told = []
-    if there["python"] != here["python"]:
+    if there["python"] != this_host["python"]:
         told.append(
-            f"Python {there['python']}, but {here['python']} here: both are {sys.executable}; "
+            f"Python {there['python']}, but {this_host['python']} here: both are {sys.executable}; "
             "share that folder, or install the same"
         )
     other = {
-        name: (found, here["packages"][name])
+        name: (found, this_host["packages"][name])
         for name, found in there["packages"].items()
-        if found != here["packages"][name]
+        if found != this_host["packages"][name]
     }
     for name, (found, wanted) in other.items():
         has = f"no {name}" if found is None else f"{name} {found}"
@@ -161,7 +170,11 @@ def find_differences(here: Mapping[str, Any], answer: Answer) -> list[str]:
 
 
 def _install_advice(name: str, wanted: str | None) -> str:
-    """Say how another host gets this machine's version (`wanted`) of a package."""
+    """Return how another host gets this machine's version of a package.
+
+    Args:
+        wanted: this version; None if the package is not installed here.
+    """
     if wanted is None or not wanted[:1].isdigit():
         return "let all hosts use the same environment"
     if name == "horovod":

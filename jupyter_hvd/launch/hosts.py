@@ -32,15 +32,15 @@ class Host:
 
 
 def hosts_of_ranks(hosts: Iterable[Host]) -> list[str]:
-    """The host of each rank, where one host after the other is filled."""
+    """Return the host of each rank; the first host is filled first."""
     return [host.name for host in hosts for _ in range(host.slots)]
 
 
 def parse_hosts(text: str) -> tuple[Host, ...]:
-    """The hosts of `name:slots,name:slots`, each once.
+    """Parse `name:slots,name:slots`.
 
     Raises:
-        LaunchError: it is not written so.
+        LaunchError: the text is malformed, or names a host twice.
     """
     found: dict[str, Host] = {}
     for part in text.split(","):
@@ -56,21 +56,16 @@ def parse_hosts(text: str) -> tuple[Host, ...]:
 
 
 def require_ranks(size: int) -> None:
-    """Make sure that a job has ranks at all.
-
-    Raises:
-        LaunchError: it has none.
-    """
+    """Raise LaunchError if a job has no ranks."""
     if size < 1:
         raise LaunchError(f"a job needs at least one rank, not {size}")
 
 
 def hosts_for(size: int, text: str | None) -> tuple[Host, ...]:
-    """Where to place a number of ranks; this machine where no hosts are named.
+    """Return hosts with room for `size` ranks: those that the text names, or this machine if it is None.
 
     Raises:
-        LaunchError: fewer than one rank, more than the hosts have room for or than this machine
-            can bear, or a host that nobody knows.
+        LaunchError: `size` is less than one, exceeds the slots or this machine's limit, or a host is unknown.
     """
     require_ranks(size)
     hosts = parse_hosts(text) if text is not None else (Host("localhost", size),)
@@ -87,10 +82,10 @@ def hosts_for(size: int, text: str | None) -> tuple[Host, ...]:
 
 
 def address_of(name: str) -> str:
-    """A host's IPv4 address.
+    """Return a host's IPv4 address.
 
     Raises:
-        LaunchError: nobody knows it.
+        LaunchError: the name cannot be resolved.
     """
     try:
         return socket.gethostbyname(name)
@@ -109,7 +104,7 @@ def is_here(address: str) -> bool:
 
 
 def local_interfaces() -> dict[str, str]:
-    """The names of this machine's network interfaces, by their IPv4 addresses."""
+    """Return the names of this machine's network interfaces, by IPv4 address."""
     import psutil
 
     return {
@@ -121,10 +116,10 @@ def local_interfaces() -> dict[str, str]:
 
 
 def address_towards(address: str) -> str:
-    """This machine's address as another one sees it; the loopback's for one of this machine.
+    """Return the address of this machine from which packets to another address are sent.
 
     Raises:
-        OSError: there is no way there.
+        OSError: there is no route.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((address, 9))  # sends nothing
@@ -132,6 +127,10 @@ def address_towards(address: str) -> str:
 
 
 def interface_variables(address: str) -> dict[str, str]:
-    """The network interface by which this machine reaches the first rank, for Horovod and NCCL; each host has its own names."""
+    """Return variables that tell Horovod and NCCL which network interface leads to the first rank.
+
+    Args:
+        address: that of the first rank.
+    """
     interface = local_interfaces().get(address_towards(address), "lo")
     return dict.fromkeys(INTERFACE_VARIABLES, interface)

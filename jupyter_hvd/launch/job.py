@@ -84,7 +84,7 @@ class Program:
 
 def run_job(
     program: Program,
-    place: Place,
+    assignment: Place,
     folder: PrivateFolder,
     *,
     timeout: float | None = None,
@@ -94,13 +94,17 @@ def run_job(
     again: Callable[[str], None] = lambda _: None,
     environment: Mapping[str, str] | None = None,
 ) -> JobResult:
-    """Run a program on the ranks of a place and wait for its end. A start at which ranks cannot connect is tried once more.
+    """Run a program on ranks and wait for its end; afterwards no process of the job is left.
+
+    A start at which ranks cannot connect is tried once more.
 
     Args:
-        folder: names the job, and goes with it.
-        queued: told what the job waits for before it starts, and "" when it need wait no more.
-        stalled: told, from another thread, where the ranks are when they make no progress.
-        again: told that the ranks are started once more, and why; what they have written before does not count.
+        assignment: the hosts and the launcher.
+        folder: gives the job its name, and belongs to the job.
+        listener: gets each line that a rank prints.
+        queued: called with what the job waits for before it starts, then with "".
+        stalled: called from another thread with the ranks' positions when they make no progress.
+        again: called when the ranks are started once more, with why; what they have written before does not count.
         timeout: seconds after which the job is ended.
         environment: more variables for the ranks.
 
@@ -112,7 +116,7 @@ def run_job(
 
     def start() -> JobResult:
         left = None if deadline is None else max(1.0, deadline - time.monotonic())
-        return _run_start(program, place, folder, left, listener, queued, stalled, environment)
+        return _run_start(program, assignment, folder, left, listener, queued, stalled, environment)
 
     try:
         return start_again_once(start, again)
@@ -123,7 +127,7 @@ def run_job(
 
 def _run_start(
     program: Program,
-    place: Place,
+    assignment: Place,
     folder: PrivateFolder,
     timeout: float | None,
     listener: Listener,
@@ -137,16 +141,16 @@ def _run_start(
         RefusedAtStartError: a rank could not connect to another.
         LaunchError: the job cannot be started.
     """
-    address = place.address
+    address = assignment.address
     exits: dict[int, int] = {}
     said: list[str] = []
     refusals: list[str] = []
     errors: dict[int, deque[str]] = defaultdict(lambda: deque(maxlen=LAST_LINES))
-    with _status_folder(folder) as status, _open_heartbeats(address, place.size) as lines:
+    with _status_folder(folder) as status, _open_heartbeats(address, assignment.size) as lines:
         orders = Orders(
             folder.job,
-            place.size,
-            place.hosts,
+            assignment.size,
+            assignment.hosts,
             program.module,
             _launcher_arguments(program, status),
             rank_environment(
@@ -155,7 +159,7 @@ def _run_start(
             ),
             os.getcwd(),  # noqa: PTH109 — as the user's shell names it
             address,
-            launcher=place.launcher,
+            launcher=assignment.launcher,
             files=(str(program.converted), str(status)),
         )
         process = start_placement(orders)
@@ -163,7 +167,7 @@ def _run_start(
             ended_with(folder.job),
             ensure_ended(process),
             _expire_after(process, timeout) as expired,
-            watch_ranks(lines, place.size, status, stalled),
+            watch_ranks(lines, assignment.size, status, stalled),
         ):
             assert process.stdout is not None
             for line in process.stdout:
@@ -189,7 +193,7 @@ def _run_start(
             )
         result = _job_result(status, code, exits, said, errors)
         reports = [each.told for each in (*lines.members.values(), *lines.gone.values())]
-        if is_refused_at_start(exits.values(), reports, place.size, refusals):
+        if is_refused_at_start(exits.values(), reports, assignment.size, refusals):
             raise RefusedAtStartError(result.report, result)
         return result
 
@@ -203,12 +207,13 @@ def run_single(
     launcher: Sequence[str] = (),
     size: int = 1,
 ) -> tuple[JobResult, list[str]]:
-    """Run a program in one process, without Horovod and its launcher; how it ended, and the lines it printed.
+    """Run a program in one process, without Horovod; return how it ended, and the lines it printed.
 
-    A job may have several such runs at once: what one leaves running ends with the job, see `end_processes`.
+    A job may have several such runs at once. Processes that one leaves running end with the job.
 
     Args:
-        launcher: a command that starts the program, more than once where it likes: its words. size: how many processes at most.
+        launcher: the words of a command that starts the program instead, perhaps several times.
+        size: the largest number of processes.
     """
     with (
         _status_folder(folder) as status,
@@ -247,18 +252,19 @@ def run_single(
 
 
 def _launcher_arguments(program: Program, status: Path) -> tuple[str, ...]:
+    """Return the command-line arguments of `job_rank`."""
     return (str(program.converted), str(status), str(program.original), *program.arguments)
 
 
 @contextmanager
 def _status_folder(folder: PrivateFolder) -> Iterator[Path]:
-    """Where the ranks of one run write how they ended."""
+    """Create a folder for the ranks' status files, and remove it after the block."""
     with tempfile.TemporaryDirectory(prefix="status-", dir=folder.path) as status:
         yield Path(status)
 
 
 def _open_heartbeats(address: str, size: int) -> closing[HeartbeatServer]:
-    """Listen for the ranks and their launcher: they end with this process, on whatever host."""
+    """Listen for the ranks and their launcher, which end when this process does."""
     names = ["launcher", *(f"rank {rank}" for rank in range(size))]
     return closing(HeartbeatServer(address, 0, lambda: None, names))
 
@@ -267,7 +273,7 @@ def _open_heartbeats(address: str, size: int) -> closing[HeartbeatServer]:
 def _expire_after(
     process: subprocess.Popen[str], timeout: float | None
 ) -> Iterator[threading.Event]:
-    """Terminate a process after some seconds; the event tells whether that has happened."""
+    """Terminate a process after `timeout` seconds, unless the block ends before; yield an event that says so."""
     expired = threading.Event()
 
     def end_expired() -> None:
@@ -285,6 +291,7 @@ def _expire_after(
 
 
 def _require_horovod() -> None:
+    """Raise LaunchError if Horovod is not installed."""
     from importlib.util import find_spec
 
     if find_spec("horovod") is None:
@@ -298,7 +305,7 @@ def _job_result(
     said: Sequence[str] = (),
     errors: Mapping[int, Iterable[str]] = MappingProxyType({}),
 ) -> JobResult:
-    """The rank that failed first, by its own clock, with its own exit code.
+    """Return the result of a job: the rank that failed first, by its own clock, with its own exit code.
 
     Args:
         exits: the exit codes of ranks, in the order in which they ended. said: what the launcher printed.

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .base import status_file
-from .diagnosis import waits_together
+from .diagnosis import ranks_in_collectives
 from .heartbeat import HeartbeatServer
 from .progress import Progress, Stall
 
@@ -25,17 +25,18 @@ Told = Callable[[Stall, Mapping[int, str]], None]
 
 
 @contextmanager
-def watch_ranks(lifelines: HeartbeatServer, size: int, status: Path, tell: Told) -> Iterator[None]:
-    """Watch the ranks for a block.
+def watch_ranks(heartbeats: HeartbeatServer, size: int, status: Path, tell: Told) -> Iterator[None]:
+    """Watch the ranks in a thread for a block, and report stalls.
 
     Args:
-        status: the folder where ranks write how their programs ended.
+        status: the folder of the ranks' status files.
+        tell: called with each stall and the ranks' hosts.
     """
     over, monitor = threading.Event(), JobMonitor(size, status, tell, time.monotonic())
 
     def watch_loop() -> None:
         while not over.wait(PERIOD):
-            monitor.check_ranks(lifelines, time.monotonic())
+            monitor.check_ranks(heartbeats, time.monotonic())
 
     watching = threading.Thread(target=watch_loop, name="hvd-monitor", daemon=True)
     watching.start()
@@ -56,9 +57,9 @@ class JobMonitor:
         self._told: Stall | None = None
         self._told_at = now
 
-    def check_ranks(self, lifelines: HeartbeatServer, now: float) -> None:
-        """Take in what the ranks have answered, ask them again, and tell of a stall."""
-        present = {r: m for r in range(self._size) if (m := lifelines.members.get(f"rank {r}"))}
+    def check_ranks(self, heartbeats: HeartbeatServer, now: float) -> None:
+        """Record where the ranks are, ask them again, and report a stall."""
+        present = {r: m for r in range(self._size) if (m := heartbeats.members.get(f"rank {r}"))}
         # Python destroys what the program leaves when no thread answers any more; that may take long.
         members = {r: m for r, m in present.items() if not status_file(self._status, r).exists()}
         asked = self._asked
@@ -69,10 +70,10 @@ class JobMonitor:
             if rank not in asked or asked[rank] == member.told.get("place", {}).get("call"):
                 # One question at a time: a rank that is suspended for hours does not answer, and reads none either.
                 asked[rank] = asked.get(rank, 0) + 1
-                lifelines.send(f"rank {rank}", {"where": asked[rank]})
+                heartbeats.send(f"rank {rank}", {"where": asked[rank]})
         if len(members) == 1 and self._size == 1:
             return  # nobody to wait for
-        gone = {r: m for r in range(self._size) if (m := lifelines.gone.get(f"rank {r}"))}
+        gone = {r: m for r in range(self._size) if (m := heartbeats.gone.get(f"rank {r}"))}
         finished = [r for r, member in gone.items() if not member.cut_off]
         finished += present.keys() - members.keys()
         stall = self._progress.find_stall(list(members), now, finished, WAITS)
@@ -86,10 +87,10 @@ class JobMonitor:
 
 
 def is_due(before: Stall, stall: Stall, seconds: float) -> bool:
-    """Whether a stall is reported when another was, some seconds before.
+    """Whether a stall is reported, some seconds after another one.
 
-    The same one is not. A different one waits for the pause to end, unless the ranks that waited still do and another
-    has joined them: the report before says of that rank that it may still come.
+    The same one is not. A different one is after `PAUSE` seconds; at once, if the waiting ranks still wait and another
+    has joined them, because the first report says that this rank may still arrive.
     """
     if before.places == stall.places and set(before.waiting) == set(stall.waiting):
         return False
@@ -98,14 +99,16 @@ def is_due(before: Stall, stall: Stall, seconds: float) -> bool:
 
 
 def is_hang(stall: Stall) -> bool:
-    """Whether somebody waits for another rank, or all have waited for long for whatever it is.
+    """Whether a rank waits for another one, or all have waited for long.
 
-    Ranks that join Horovod wait for those that still import TensorFlow: that is no hang. Nor is it one while a rank stands at
+    Ranks that join Horovod wait for those that still import TensorFlow; that is no hang. Nor is it one while a rank stands at
     a breakpoint.
     """
     if stall.debugged is not None:
         return False
-    together = [r for r in waits_together(stall) if "/basics.py" not in stall.places[r].inside]
+    together = [
+        r for r in ranks_in_collectives(stall) if "/basics.py" not in stall.places[r].inside
+    ]
     silent = [
         r for r in stall.waiting if r not in stall.places and stall.since.get(r, 0.0) >= WAITS
     ]

@@ -14,7 +14,7 @@ GENERATED = ("<frozen ", "<decorator-gen-")
 
 @cache
 def is_library(file: str) -> bool:
-    """Return whether a file of code is Python's own, or of an installed package, and so not the user's."""
+    """Whether a file of code is Python's own, or of an installed package, and so not the user's."""
     return file.startswith((*GENERATED, *library_folders()))
 
 

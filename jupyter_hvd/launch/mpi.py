@@ -40,7 +40,7 @@ def mpirun_launcher() -> Launcher:
 
 
 def require_mpi() -> None:
-    """Make sure that there is an mpirun, and a Horovod that was built for it.
+    """Check that there is an mpirun, and a Horovod that was built for it.
 
     Raises:
         LaunchError: there is not, and what to do.
@@ -54,7 +54,7 @@ def require_mpi() -> None:
 
 
 def require_horovod_for_mpi() -> None:
-    """Make sure that Horovod was built for Open MPI: one that was built without MPI crashes where it is to use it.
+    """Check that Horovod was built for Open MPI, since it would crash otherwise.
 
     Raises:
         LaunchError: it was not, and what to do.
@@ -70,9 +70,7 @@ def require_horovod_for_mpi() -> None:
 
 
 def horovod_has(symbol: bytes) -> bool:
-    """Return whether Horovod's library for TensorFlow contains a symbol; the file is read and not loaded, which would take
-    TensorFlow.
-    """
+    """Whether Horovod's library for TensorFlow contains a symbol; the file is not loaded."""
     found = find_spec("horovod")
     folders = (found.submodule_search_locations or []) if found else []
     libraries = (path for folder in folders for path in Path(folder).glob("tensorflow/mpi_lib*.so"))
@@ -80,7 +78,7 @@ def horovod_has(symbol: bytes) -> bool:
 
 
 def _file_contains(file: Path, text: bytes) -> bool:
-    """Return whether a file contains some bytes."""
+    """Whether a file contains some bytes."""
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as all_:
         return all_.find(text) >= 0
 
@@ -102,7 +100,10 @@ def mpirun_version() -> str | None:
 def mpirun_command(
     size: int, hosts: Sequence[Host], rank: Sequence[str], environment: Mapping[str, str]
 ) -> list[str]:
-    """Return the command that starts `rank` on some hosts, one after the other filled; it has names of variables, no values."""
+    """Return the command that starts `rank` on the hosts, the first filled first.
+
+    It contains the names of environment variables, not their values, which other users could read.
+    """
     return [
         *("mpirun", "--allow-run-as-root", "-np", str(size)),
         *("--host", ",".join(f"{host.name}:{host.slots}" for host in hosts)),
@@ -113,8 +114,15 @@ def mpirun_command(
     ]
 
 
-def mpirun_environment(own: Mapping[str, str], ranks: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of mpirun itself: what a launcher needs, and the user's settings of MPI."""
+def mpirun_environment(
+    launcher_environment: Mapping[str, str], ranks: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the environment of mpirun itself: what launchers need, and the user's settings of MPI.
+
+    Args:
+        launcher_environment: see `base.launcher_environment`.
+        ranks: the environment of the ranks.
+    """
     needed = {name: ranks[name] for name in ("PYTHONPATH", TOKEN_VARIABLE) if name in ranks}
     settings = {name: value for name, value in ranks.items() if SETTING.fullmatch(name)}
-    return {**SETTINGS, **own, **needed, **settings}
+    return {**SETTINGS, **launcher_environment, **needed, **settings}

@@ -59,6 +59,6 @@ def explain_refusal(host: str, port: int) -> str:
     return ""
 
 
-def print_description(*asked: Any) -> None:
-    """Answer what stands below, on a host to which this text was sent."""
-    print(json.dumps(describe_host(*asked)), flush=True)
+def print_description(*checked: Any) -> None:
+    """Print `describe_host` as JSON; called on another host, to which this module's text was sent."""
+    print(json.dumps(describe_host(*checked)), flush=True)

@@ -40,9 +40,9 @@ def owner_of(client: Peer, server: Peer) -> int | None:
 
 
 def asked_owner(client: Peer, server: Peer) -> int:
-    """Return the owner of a connection by Linux's interface for one socket (man 7 sock_diag).
+    """Return the user id of a connection by Linux's interface for one socket (man 7 sock_diag).
 
-    Ranks ask for one another some hundred times at a start, and to read the table of connections takes milliseconds.
+    Reading the table of all connections would take milliseconds, some hundred times at a start.
 
     Raises:
         OSError: the system has no such interface.
@@ -68,7 +68,7 @@ def asked_owner(client: Peer, server: Peer) -> int:
 
 
 def listed_owner(client: Peer, server: Peer) -> int | None:
-    """Return the owner of a connection by the table of all connections; None if it is not in there."""
+    """Return the user id of a connection from Linux's table of all connections; None if it is not in it."""
     wanted = (table_entry(client), table_entry(server))
     try:
         rows = CONNECTIONS.read_text().splitlines()[1:]
@@ -82,6 +82,6 @@ def listed_owner(client: Peer, server: Peer) -> int | None:
 
 
 def table_entry(peer: Peer) -> str:
-    """Return an address as the table of connections writes it: in the machine's byte order, in hexadecimal."""
+    """Return an IPv4 address and port as /proc/net/tcp writes them: hexadecimal, in the machine's byte order."""
     (number,) = struct.unpack("=I", socket.inet_aton(peer[0]))
     return f"{number:08X}:{peer[1]:04X}"

@@ -64,7 +64,7 @@ GRACE = 5.0
 #: The longest message of an agent: each character of a line may take six.
 LONGEST_MESSAGE = 8 * LONGEST_LINE
 #: Seconds for what was said last to be heard, and for it to be passed on where the machine is slow.
-LAST_WORDS, LATE_WORDS = 1.0, 10.0
+OUTPUT_QUIET_SECONDS, OUTPUT_DRAIN_SECONDS = 1.0, 10.0
 #: The exit code of a rank whose agent was lost, as ssh has it.
 LOST = 255
 #: Variables that are about this machine and mean nothing, or something else, on another.
@@ -76,13 +76,14 @@ BY_MPI = {"HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"}
 
 
 def main() -> int:
+    """Read the orders from standard input, run the ranks until they have ended, and return the exit code."""
     orders = read_orders(sys.stdin.read())
     HeartbeatClient("launcher")
     return Placement(orders).run()
 
 
 def hosts_granted(size: int) -> tuple[Host, ...]:
-    """The hosts of the allocation that Slurm has given the launcher.
+    """Return hosts with `size` slots from the allocation that Slurm has granted.
 
     Raises:
         LaunchError: there is none, or it is too small.
@@ -94,10 +95,10 @@ def hosts_granted(size: int) -> tuple[Host, ...]:
 
 
 def check_others(orders: Orders, others: Sequence[str], port: int) -> None:
-    """Make sure that the other hosts can be reached and are as this one, see `host_checks.check_hosts`.
+    """Check that the other hosts can be reached and match this one; see `host_checks.check_hosts`.
 
     Args:
-        port: where the ranks, or their agents, will connect to here.
+        port: the port on this machine to which the ranks, or their agents, will connect.
     """
     kernel = [orders.environment.get(name) for name in (ADDRESS_VARIABLE, MESSAGES_VARIABLE)]
     ends = [each.rpartition(":") for each in kernel if each is not None]
@@ -111,23 +112,26 @@ def check_others(orders: Orders, others: Sequence[str], port: int) -> None:
 
 
 def remote_command(host: str, entry: Sequence[str], orders: Orders) -> Reach:
-    """How `entry` is run on another host; not in a folder of the user's: what lies there is not to be imported."""
+    """Return the command, with its environment, that runs `entry` on another host.
+
+    It runs in the root folder, so that nothing in a folder of the user's is imported by accident.
+    """
     path = orders.environment.get("PYTHONPATH")  # where the package is found, which reads the rest
-    by = by_srun if orders.launcher.reach == "srun" else by_ssh
+    by = by_srun if orders.launcher.reach == "srun" else ssh_command
     return Reach(by(host, entry, path), {**os.environ, **({"PYTHONPATH": path} if path else {})})
 
 
-def by_ssh(host: str, entry: Sequence[str], path: str | None) -> tuple[str, ...]:
-    """The command that runs `entry` on another host."""
+def ssh_command(host: str, entry: Sequence[str], pythonpath: str | None) -> tuple[str, ...]:
+    """Return the ssh command that runs `entry` on another host."""
     there = f"cd / && exec {shlex.join(entry)}"
-    if path:
-        there = f"export PYTHONPATH={shlex.quote(path)} && {there}"
+    if pythonpath:
+        there = f"export PYTHONPATH={shlex.quote(pythonpath)} && {there}"
     return (*SSH, host, there)
 
 
-def by_srun(host: str, entry: Sequence[str], path: str | None) -> tuple[str, ...]:
-    """The same on a node of this allocation; srun hands on the variables that it is told to."""
-    names = ",".join(["PATH", "HOME", *(["PYTHONPATH"] if path else [])])
+def by_srun(host: str, entry: Sequence[str], pythonpath: str | None) -> tuple[str, ...]:
+    """Return the srun command that runs `entry` on another node of this allocation."""
+    names = ",".join(["PATH", "HOME", *(["PYTHONPATH"] if pythonpath else [])])
     return (*SRUN, f"--nodelist={host}", "--chdir=/", f"--export={names}", *entry)
 
 
@@ -146,7 +150,10 @@ class Placement:
         self._stopped = False
 
     def run(self) -> int:
-        """Start the ranks and wait; 0 if all end well, else 1. One that fails ends the others, unless they outlive it."""
+        """Start the ranks, wait for their end, and return the exit code: 0 if all end well, else 1.
+
+        A failed rank ends the others, unless the orders say that they outlive it.
+        """
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._stop_ranks)
         if self._orders.launcher.by_mpi:
@@ -160,12 +167,15 @@ class Placement:
         return int(len(self._codes) < self._orders.size or self._has_failed())
 
     def _has_failed(self) -> bool:
+        """Whether a rank has failed, or the placement has been stopped."""
         return self._stopped or any(self._codes.values())
 
     def _is_over(self) -> bool:
+        """Whether the remaining ranks should be ended."""
         return self._stopped if self._orders.outlive else self._has_failed()
 
     def _stop_ranks(self, *_: object) -> None:
+        """Make the placement end its ranks; a handler of signals, too."""
         self._stopped = True
 
     def _start_agents(self) -> None:
@@ -183,9 +193,9 @@ class Placement:
             here = name not in others
             reach = Reach(AGENT, os.environ) if here else remote_command(name, AGENT, orders)
             process = self._start_process(reach, subprocess.PIPE, subprocess.PIPE)
-            self._begin(self._follow_agent, process, rank, here)
+            self._start_thread(self._follow_agent, process, rank, here)
             assert process.stderr is not None
-            self._begin(self._pass_on_words, process.stderr, rank)
+            self._start_thread(self._forward_launcher_output, process.stderr, rank)
 
     def _start_mpirun(self) -> None:
         """Let mpirun start the agents, which connect to this process."""
@@ -198,9 +208,10 @@ class Placement:
         command = mpirun_command(orders.size, orders.hosts, entry, environment)
         reach = Reach(tuple(command), environment)
         process = self._start_process(reach, subprocess.DEVNULL, subprocess.STDOUT)
-        self._begin(self._follow_mpirun, process)
+        self._start_thread(self._follow_mpirun, process)
 
     def _start_process(self, reach: Reach, stdin: int, stderr: int) -> subprocess.Popen[bytes]:
+        """Start a command whose standard output is a pipe; it is ended together with the placement."""
         process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
             reach.command,
             env=reach.environment,
@@ -211,13 +222,14 @@ class Placement:
         self._processes.append(process)
         return process
 
-    def _begin(self, function: Callable[..., None], *args: Any) -> None:
+    def _start_thread(self, function: Callable[..., None], *args: Any) -> None:
+        """Run a function in a daemon thread that the placement waits for at its end."""
         thread = threading.Thread(target=function, args=args, daemon=True)
         thread.start()
         self._threads.append(thread)
 
     def _end_all(self) -> None:
-        """Let the processes end; where a rank has failed, they are to end the others."""
+        """Wait for the processes to end, at most `GRACE` seconds, then kill them; if a rank failed, terminate them first."""
         deadline = time.monotonic() + GRACE
         for process in self._processes:
             if self._has_failed():
@@ -227,16 +239,16 @@ class Placement:
                 process.wait(max(0.0, deadline - time.monotonic()))
             process.kill()
         for thread in self._threads:
-            thread.join(max(0.0, deadline + LATE_WORDS - time.monotonic()))
+            thread.join(max(0.0, deadline + OUTPUT_DRAIN_SECONDS - time.monotonic()))
 
     # Agents, and what they say
 
-    def _follow_agent(self, process: subprocess.Popen[bytes], rank: int, here: bool) -> None:
-        """Tell an agent what to run over its standard input, and take in what it says until it ends."""
+    def _follow_agent(self, process: subprocess.Popen[bytes], rank: int, is_local: bool) -> None:
+        """Send an agent its orders over standard input, and forward its messages until it ends."""
         assert process.stdin is not None
         assert process.stdout is not None
         with suppress(OSError, ValueError):
-            process.stdin.write(encode_message(self._rank_settings(rank, here)))
+            process.stdin.write(encode_message(self._rank_settings(rank, is_local)))
             process.stdin.flush()
             while line := process.stdout.readline(LONGEST_MESSAGE):
                 message = decode_message(line)
@@ -248,23 +260,25 @@ class Placement:
         self._note_end(rank, code if code >= 0 else 128 - code)
 
     def _follow_mpirun(self, process: subprocess.Popen[bytes]) -> None:
-        """Say what mpirun has to say; when it has ended, so have the ranks."""
+        """Forward mpirun's own output; when it has ended, stop the placement if some ranks have not."""
         assert process.stdout is not None
-        self._pass_on_words(process.stdout, None)
+        self._forward_launcher_output(process.stdout, None)
         process.wait()
         with self._news:
-            if not self._news.wait_for(lambda: len(self._codes) == self._orders.size, LAST_WORDS):
+            if not self._news.wait_for(
+                lambda: len(self._codes) == self._orders.size, OUTPUT_QUIET_SECONDS
+            ):
                 self._stopped = True
 
-    def _pass_on_words(self, stream: IO[bytes], rank: int | None) -> None:
-        """Pass on what a command says that starts agents; how mpirun ends the ranks when one has failed is not news."""
+    def _forward_launcher_output(self, stream: IO[bytes], rank: int | None) -> None:
+        """Report the output of a command that starts agents, without mpirun's notes on a failed rank."""
         with suppress(OSError, ValueError):
             for line in stream:
                 if rank is not None or not self._has_failed():
                     write_output(rank, "stderr", decode_line(line))
 
     def _listen_for_agents(self) -> HeartbeatServer:
-        """Where the agents connect that mpirun starts. When all of them are there, each is told what to run."""
+        """Listen for the agents that mpirun starts; once all are connected, each gets its orders."""
         orders = self._orders
         names = {f"rank {rank}": rank for rank in range(orders.size)}
 
@@ -291,18 +305,24 @@ class Placement:
         return listening
 
     def _take_message(self, rank: int, message: Mapping[str, Any]) -> None:
+        """Handle a message of an agent: the exit code of its rank, or a line of output."""
         match message:
             case {"exit": int(code)}:
                 self._note_end(rank, code)
             case {"stream": str(stream), "text": str(text)}:
                 write_output(rank, stream, text)
 
-    def _rank_settings(self, rank: int, here: bool) -> Mapping[str, object]:
+    def _rank_settings(self, rank: int, is_local: bool) -> Mapping[str, object]:
+        """Return a rank's orders: module, arguments, environment, folder, whether to fork.
+
+        Args:
+            is_local: whether it runs on this machine.
+        """
         orders, launcher = self._orders, self._orders.launcher
         travels = {
             name: value
             for name, value in orders.environment.items()
-            if (here or not OF_THIS_HOST.fullmatch(name))
+            if (is_local or not OF_THIS_HOST.fullmatch(name))
             and not (launcher.by_mpi and OF_MPI.fullmatch(name))
         }
         slot = slots_of([self._hosts[each] for each in range(orders.size)])[rank]
@@ -313,11 +333,11 @@ class Placement:
             "environment": {**travels, **self._variables, **place},
             "directory": orders.directory,
             # A scheduler's ranks are its own processes, with its limits.
-            "fork": here and launcher == HOROVODRUN,
+            "fork": is_local and launcher == HOROVODRUN,
         }
 
     def _note_end(self, rank: int, code: int) -> None:
-        """Note how a rank has ended, as is first heard of it."""
+        """Record how a rank ended, at the first report of it."""
         with self._news:
             if rank not in self._codes:
                 if code:
@@ -327,6 +347,7 @@ class Placement:
 
 
 def decode_line(line: bytes) -> str:
+    """Decode a line of output, and strip its line ending."""
     return line.decode(errors="replace").rstrip("\r\n")
 
 

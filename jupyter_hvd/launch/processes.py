@@ -9,7 +9,7 @@ from .base import JOB_VARIABLE
 
 
 def processes_of(job: str, variable: str = JOB_VARIABLE) -> list[int]:
-    """The ids of the processes whose environment names a job, this one left out."""
+    """Return the ids of the processes in whose environment `variable` has the job's name, without this process."""
     import psutil
 
     found = []
@@ -21,9 +21,9 @@ def processes_of(job: str, variable: str = JOB_VARIABLE) -> list[int]:
 
 
 def end_processes(job: str, grace: float = 3.0, variable: str = JOB_VARIABLE) -> None:
-    """Terminate what is left of a job, and kill what does not go within `grace` seconds.
+    """Terminate a job's remaining processes, and kill those that do not end within `grace` seconds.
 
-    What they start meanwhile is found in the next round.
+    Processes that they start meanwhile are ended in the next round.
     """
     import psutil
 

@@ -30,27 +30,29 @@ class Position:
 
     @property
     def in_horovod(self) -> bool:
+        """Whether the rank is inside a file of Horovod."""
         return "/horovod/" in self.inside
 
     @property
     def in_tensorflow(self) -> bool:
+        """Whether the rank is inside a file of TensorFlow."""
         return "/tensorflow/" in self.inside
 
     @property
     def awaits_work(self) -> bool:
-        """Whether it is a notebook's rank that waits for the next request."""
+        """Whether this is a notebook's rank that waits for the next request."""
         return self.cell is None and self.inside.endswith("/ranks/notebook_rank.py")
 
 
-def position_of(told: Mapping[str, Any]) -> Position:
-    """The position that a rank has reported, see `current_location`."""
+def position_of(report: Mapping[str, Any]) -> Position:
+    """Return the position in a rank's report; see `current_location`."""
     return Position(
-        tuple(told["cell"]) if told["cell"] else None,
-        told["inside"],
-        told.get("collective", ""),
-        told.get("doing", ""),
-        told.get("handling", ""),
-        bool(told.get("at_breakpoint")),
+        tuple(report["cell"]) if report["cell"] else None,
+        report["inside"],
+        report.get("collective", ""),
+        report.get("doing", ""),
+        report.get("handling", ""),
+        bool(report.get("at_breakpoint")),
     )
 
 
@@ -85,14 +87,14 @@ class Progress:
         self._idle_since: dict[int, float] = {}
 
     def add_rank(self, rank: int, now: float) -> None:
-        """A rank is there, and has not said anything yet."""
+        """Start to watch a rank that has not reported yet; ignored for a known rank."""
         self._heard.setdefault(rank, now)
 
-    def note_position(self, rank: int, told: Mapping[str, Any], now: float) -> None:
-        """Take in where a rank says that it is, and how much it has computed."""
-        place = position_of(told)
-        cpu, clock = float(told["cpu"]), float(told["time"])
-        queued = float(told.get("queued", 0.0))
+    def note_position(self, rank: int, report: Mapping[str, Any], now: float) -> None:
+        """Record a rank's report of its position and of its CPU seconds."""
+        place = position_of(report)
+        cpu, clock = float(report["cpu"]), float(report["time"])
+        queued = float(report.get("queued", 0.0))
         if rank in self.seen:
             before, cpu_before, then = self.seen[rank]
             if clock == then:
@@ -110,13 +112,16 @@ class Progress:
         self.seen[rank], self._heard[rank] = (place, cpu, clock), now
 
     def idle_seconds(self, rank: int) -> float:
-        """For how many seconds a rank has computed nothing, in one place, and waited for no processor; by its own clock."""
+        """Return for how many seconds of its own clock a rank has stayed at one position without computing.
+
+        Time in which it waited for a processor does not count.
+        """
         if rank not in self._idle_since:
             return 0.0
         return self.seen[rank][2] - self._idle_since[rank]
 
     def is_silent(self, rank: int, now: float, seconds: float = STALL_SECONDS) -> bool:
-        """Whether a rank has not even said where it is for long."""
+        """Whether the last report of a rank is more than `seconds` old."""
         return now - self._heard[rank] > seconds
 
     def find_stall(
@@ -126,9 +131,12 @@ class Progress:
         finished: Collection[int] = (),
         seconds: float = STALL_SECONDS,
     ) -> Stall | None:
-        """The unfinished ranks that have waited for so long; None where there are none.
+        """Return the positions of all ranks if one has waited for `seconds`; else None.
 
-        Beside such a rank, one that has been silent for `STALL_SECONDS` waits too: it may have stopped a moment later.
+        Ranks that have been silent for `STALL_SECONDS` then count as waiting, too.
+
+        Args:
+            ranks: those that have not finished.
         """
         if not any(
             self.is_silent(r, now, seconds) or self.idle_seconds(r) >= seconds - 1 for r in ranks

@@ -40,13 +40,13 @@ def label_of(file: str) -> str | None:
 
 
 def current_location() -> dict[str, Any]:
-    """Return where the main thread is, and when: in the user's code and at all.
+    """Return where the main thread is, in the user's code and otherwise.
 
     Returns:
-        "cell": label and line in the user's code, None outside of it. "inside": the innermost file.
-        "collective": the collective operation, with its name or the shape of its argument, "" in none.
-        "doing": what the system makes it wait for, "" if nothing is known.
-        "handling": an exception that was caught and is being handled, "" if there is none. "time": by this host's clock.
+        "cell": label and line in the user's code, None outside of it. "inside": the innermost file. "collective": the
+        collective operation, with its name or the shape of its argument, "" for none. "doing": what the system says that
+        it waits for, "" if unknown. "handling": an exception that is being handled, "" for none. "time": by this host's
+        clock.
         "at_breakpoint": whether the debugger waits for the user there.
     """
     main = threading.main_thread().ident or 0
@@ -62,7 +62,7 @@ def current_location() -> dict[str, Any]:
         "cell": None if frame is None else [label_of(frame.f_code.co_filename), frame.f_lineno],
         "inside": "" if innermost is None else innermost.f_code.co_filename,
         "collective": collective,
-        "doing": "" if collective else waits_for(),
+        "doing": "" if collective else describe_wait(),
         "handling": handled_exception(main),
         "time": time.monotonic(),
         "at_breakpoint": at_breakpoint,
@@ -70,7 +70,7 @@ def current_location() -> dict[str, Any]:
 
 
 def unknown_location() -> dict[str, Any]:
-    """Return what `current_location` would, if nothing can be found out."""
+    """Return the result of `current_location` for a location that cannot be determined."""
     texts = dict.fromkeys(("inside", "collective", "doing", "handling"), "")
     return {"cell": None, "time": time.monotonic(), **texts}
 
@@ -101,7 +101,7 @@ def handled_exception(thread: int) -> str:
     return type(error).__name__
 
 
-def waits_for() -> str:
+def describe_wait() -> str:
     """Return what the main thread waits for, in words, by the system's report; "" if it runs, or this is unknown."""
     if platform.machine() != "x86_64":
         return ""
@@ -133,7 +133,7 @@ def list_threads() -> Set[str]:
 
 
 def cpu_seconds(threads: Set[str]) -> float:
-    """Return how long some threads of this process have computed."""
+    """Return how many CPU seconds some threads of this process have used."""
     ticks = 0
     for thread in threads:
         with suppress(OSError):

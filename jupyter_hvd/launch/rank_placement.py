@@ -52,10 +52,10 @@ class Place:
 
 
 def place_ranks(size: int, where: Where = HERE) -> Place:
-    """Decide where a number of ranks goes, which asks the scheduler, and the names of hosts.
+    """Choose hosts and launcher for `size` ranks; may ask the scheduler and resolve host names.
 
     Raises:
-        LaunchError: there is no such place, or no room in it; what the user asks for does not fit together.
+        LaunchError: there is no room, or the options do not fit together.
     """
     if where.launcher not in (None, *LAUNCHERS):
         raise LaunchError(f"--launcher {where.launcher}: choose one of {', '.join(LAUNCHERS)}")
@@ -88,9 +88,10 @@ def place_ranks(size: int, where: Where = HERE) -> Place:
     return Place(size, where, launcher, hosts, own_address(hosts))
 
 
-def _place_in_allocation(found: Allocation, size: int, where: Where) -> Place:
+def _place_in_allocation(allocation: Allocation, size: int, where: Where) -> Place:
+    """Place ranks on the hosts of an allocation; raise LaunchError if it is too small."""
     require_ranks(size)
-    hosts = found.hosts_for(size)
-    within = Launcher("srun" if found.scheduler == "slurm" else "ssh")
+    hosts = allocation.hosts_for(size)
+    within = Launcher("srun" if allocation.scheduler == "slurm" else "ssh")
     launcher = mpirun_launcher() if where.launcher == "mpirun" else within
     return Place(size, where, launcher, hosts, own_address(hosts))

@@ -61,16 +61,16 @@ class PrivateFolder:
         self.path.mkdir(mode=0o700)  # once it is looked after
         self._owner = os.getpid()
         # A forked child of this process would hold the pipe open.
-        os.register_at_fork(after_in_child=self._let_go)
+        os.register_at_fork(after_in_child=self._close_in_child)
 
-    def _let_go(self) -> None:
+    def _close_in_child(self) -> None:
         """Close the copy of the pipe in a forked process, so that the reaper notices the end of the original."""
         pipe = self._reaper.stdin
         if os.getpid() != self._owner and pipe is not None and not pipe.closed:
             os.close(pipe.fileno())
 
     def remove_folder(self) -> None:
-        """Remove the folder; the job's processes are ended by whoever started them."""
+        """Remove the folder; the job's processes are ended by their starter."""
         remove_noted(self.path)
         shutil.rmtree(self.path, ignore_errors=True)
         with suppress(OSError):
@@ -88,7 +88,7 @@ def private_folder(parent: Path | None = None) -> Iterator[PrivateFolder]:
 
 
 def make_shared_folder(job: str, size: int) -> Path:
-    """Make a folder of the job's for values on their way, in memory if there is room for twice so many bytes."""
+    """Create a folder of the job's for values to be sent; in memory if there is room for twice `size` bytes."""
     prefix = SHARED_FOLDER.format(job=job)
     try:
         roomy = shutil.disk_usage(MEMORY).free > 2 * size
@@ -98,7 +98,7 @@ def make_shared_folder(job: str, size: int) -> Path:
 
 
 def shared_folders(job: str) -> Iterator[Path]:
-    """Yield the job's folders that are this user's: anybody can give a folder such a name."""
+    """Yield the job's shared folders, if they are this user's, since anybody can create a folder of such a name."""
     for place in (MEMORY, Path(tempfile.gettempdir())):
         for folder in place.glob(SHARED_FOLDER.format(job=job) + "*"):
             if folder.lstat().st_uid == os.getuid():
@@ -106,7 +106,7 @@ def shared_folders(job: str) -> Iterator[Path]:
 
 
 def main(folder: str, job: str) -> None:
-    """Wait until the owner ends; if it did not end in order, end the job's processes and remove its folders."""
+    """Wait until the owner ends; unless it ended in order, end the job's processes and remove its folders."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     if sys.stdin.buffer.read() == DONE:

@@ -27,7 +27,7 @@ class Handler(RendezvousHandler):  # type: ignore[misc]
     """
 
     def do_DELETE(self) -> None:  # noqa: N802 — as http.server calls it
-        """A rank of a group (`/scope/rank`) has met all others; the last one clears what the group has stored."""
+        """Note that one rank of a group (`/scope/rank`) has met the others; the last one clears the group's entries."""
         store: Any = self.server
         scope = self.path.removeprefix("/").partition("/")[0]
         if scope not in store.scope_size:
@@ -62,22 +62,23 @@ class Rendezvous(RendezvousHTTPServer):  # type: ignore[misc]
 
     @property
     def variables(self) -> dict[str, str]:
-        """By which ranks find the store, for their environment; each finds its network interface by itself."""
+        """The environment variables by which ranks find the store; each finds its network interface by itself."""
         found = create_run_env_vars(self.server_address[0], ["lo"], self.port)
         return {k: str(v) for k, v in found.items() if k not in INTERFACE_VARIABLES}
 
     @property
     def port(self) -> int:
+        """The TCP port at which the store listens."""
         return int(self.server_address[1])
 
     def verify_request(self, request: Any, client_address: Peer) -> bool:
-        """Whether a connection is answered; called by the server before it reads anything."""
+        """Whether a connection may be answered: it comes from this user or from a host of the job."""
         own = is_own(client_address, request.getsockname())
         return client_address[0] in self.hosts if own is None else own
 
 
 def slots_of(hosts: Sequence[str]) -> list[SlotInfo]:
-    """The places of the ranks, by the host of each; among those of the same number on their hosts, hosts count as they come."""
+    """Return the slot of each rank, with its local and cross ranks, from the host of each rank."""
     local = [hosts[:rank].count(host) for rank, host in enumerate(hosts)]
     return [
         SlotInfo(

@@ -33,9 +33,9 @@ STATE_VARIABLE = "JUPYTER_HVD_STATE"
 #: In that folder it asks the ranks to end, with this exit code, when they have kept what they go on from.
 RESIZE, RESIZED = "resize", 75
 #: Seconds for which a place where a rank was lost is left out; twice as many each time.
-COOLING = 60.0
+COOLDOWN_SECONDS = 60.0
 #: Seconds between two looks at the hosts, and for one of them to answer.
-LOOK, ANSWER = 5.0, 8.0
+POLL_SECONDS, ANSWER = 5.0, 8.0
 #: Seconds to wait for as many places as there must be.
 PATIENCE = 600.0
 #: Seconds that a program has to end by itself for more ranks, and seconds of computing that it may lose where it does not.
@@ -44,7 +44,7 @@ GRACE, LOST = 30.0, 180.0
 FAULTS = 3
 
 
-class Restarts:
+class RestartPolicy:
     """Where a job begins, and where it goes on: on the same ranks, so many times at the most.
 
     Attributes:
@@ -55,28 +55,32 @@ class Restarts:
         self.first = ranks
         self._left = count
 
-    def place_after(self, result: JobResult, ranks: Place) -> Place | None:
-        """Where the job is started again when it has ended so; None where it is not.
+    def place_after(self, result: JobResult, before: Place) -> Place | None:
+        """Return where the job starts again after this result; None if it does not.
+
+        Args:
+            before: where it ran.
 
         Raises:
-            LaunchError: there is no place for it.
+            LaunchError: there is no room for it.
         """
         self._left -= 1
-        return ranks if self._left >= 0 else None
+        return before if self._left >= 0 else None
 
     @contextmanager
     def watch_start(
         self, ranks: Place, state: Path, end: Callable[[], None]
     ) -> Iterator[threading.Event]:
-        """Looks after a start of the job for as long as it runs; gives whether it was ended for more ranks.
+        """Watch one run of the job within a block; yield an event that is set if it ends to get more ranks.
 
         Args:
-            end: ends this start of the job.
+            state: the folder in which the program stores its state.
+            end: ends this run.
         """
         yield threading.Event()
 
 
-class Elastic(Restarts):
+class ElasticRestartPolicy(RestartPolicy):
     """With as many ranks as there are places for, within bounds.
 
     A place is one of a host's slots. Where a rank was lost one is left out for a while, unless there are too few without it; a
@@ -86,7 +90,7 @@ class Elastic(Restarts):
 
     def __init__(
         self,
-        asked: Place,
+        requested: Place,
         least: int,
         most: int,
         queued: Callable[[str], None] = lambda _: None,
@@ -94,41 +98,48 @@ class Elastic(Restarts):
         """Look where there are places.
 
         Args:
-            asked: how many ranks it is to begin with, and on which hosts they may be.
+            requested: how many ranks it is to begin with, and on which hosts they may be.
             queued: told what the job waits for, and "" when it need wait no more.
 
         Raises:
             LaunchError: the bounds do not fit, or its scheduler grants an allocation for one start only.
         """
-        if not 1 <= least <= asked.size <= most:
+        if not 1 <= least <= requested.size <= most:
             raise LaunchError(
-                f"--elastic begins with {asked.size} ranks, which is not between --min {least} and --max {most}"
+                f"--elastic begins with {requested.size} ranks, which is not between --min {least} and --max {most}"
             )
-        self._hosts = candidate_hosts(asked, most)
+        self._hosts = candidate_hosts(requested, most)
         self._least, self._most = least, most
         self._queued = queued
         self._lost: list[tuple[str, float]] = []
         self._losses: Counter[str] = Counter()
         self._state = Path()
-        self._faults, self._kept = 0, 0
-        self.first = self._choose_hosts(self._wait_for_hosts(asked), asked, asked.size)
+        self._faults, self._checkpoint_time = 0, 0
+        self.first = self._choose_hosts(self._wait_for_hosts(requested), requested, requested.size)
 
-    def place_after(self, result: JobResult, ranks: Place) -> Place | None:
-        kept, self._kept = self._kept, last_kept(self._state)
-        if self._kept != kept:
+    def place_after(self, result: JobResult, before: Place) -> Place | None:
+        """Return where the job starts again: without the slot of a failed rank for a while; None after too many faults."""
+        kept, self._checkpoint_time = self._checkpoint_time, last_checkpoint_time(self._state)
+        if self._checkpoint_time != kept:
             self._faults = 0
         elif result.code != RESIZED:
             self._faults += 1
         if self._faults >= FAULTS:
             return None
         if result.code != RESIZED and result.rank is not None:
-            name = hosts_of_ranks(ranks.hosts)[result.rank]
+            name = hosts_of_ranks(before.hosts)[result.rank]
             self._losses[name] += 1
-            self._lost.append((name, time.monotonic() + COOLING * 2 ** (self._losses[name] - 1)))
-        return self._choose_hosts(self._wait_for_hosts(ranks), ranks, self._most)
+            self._lost.append(
+                (name, time.monotonic() + COOLDOWN_SECONDS * 2 ** (self._losses[name] - 1))
+            )
+        return self._choose_hosts(self._wait_for_hosts(before), before, self._most)
 
     def _wait_for_hosts(self, ranks: Place) -> list[Host]:
-        """Hosts that answer, with their slots; waits until there are enough."""
+        """Wait until enough hosts answer, and return those that do.
+
+        Raises:
+            LaunchError: too few answered within `PATIENCE` seconds.
+        """
         began = time.monotonic()
         while True:
             answering = answering_hosts(self._hosts, ranks.launcher.reach)
@@ -141,16 +152,22 @@ class Elastic(Restarts):
                     f"within {PATIENCE:g} s there were places for {there} ranks only, and --min is {self._least}"
                 )
             self._queued(f"waiting for hosts: there are places for {there} ranks of {self._least}")
-            time.sleep(LOOK)
+            time.sleep(POLL_SECONDS)
 
     def _choose_hosts(self, answering: list[Host], ranks: Place, most: int) -> Place:
-        fresh = without_slots(answering, self._left_out())
+        """Return a placement on the hosts that answer; slots of failed ranks are used only if needed.
+
+        Args:
+            most: the largest number of ranks.
+        """
+        fresh = without_slots(answering, self._slots_on_cooldown())
         room = sum(host.slots for host in fresh)
         hosts = fresh if room >= self._least else answering
         size = min(most, max(room, self._least))
         return replace(ranks, size=size, hosts=tuple(hosts), address=own_address(hosts))
 
-    def _left_out(self) -> Counter[str]:
+    def _slots_on_cooldown(self) -> Counter[str]:
+        """Return how many slots of each host are not used now, because a rank failed there."""
         now = time.monotonic()
         self._lost = [(name, until) for name, until in self._lost if until > now]
         return Counter(name for name, _ in self._lost)
@@ -159,14 +176,15 @@ class Elastic(Restarts):
     def watch_start(
         self, ranks: Place, state: Path, end: Callable[[], None]
     ) -> Iterator[threading.Event]:
+        """Watch one run within a block, and end it once hosts have room for more ranks and little is lost."""
         self._state = state
         (state / RESIZE).unlink(missing_ok=True)
         over, ended, began = threading.Event(), threading.Event(), time.time()
 
         def look_for_hosts() -> None:
-            while not over.wait(LOOK):
+            while not over.wait(POLL_SECONDS):
                 found = answering_hosts(self._hosts, ranks.launcher.reach)
-                room = sum(host.slots for host in without_slots(found, self._left_out()))
+                room = sum(host.slots for host in without_slots(found, self._slots_on_cooldown()))
                 if min(room, self._most) <= ranks.size:
                     continue
                 if not (state / RESIZE).exists():
@@ -189,44 +207,50 @@ def is_worth_ending(state: Path, began: float) -> bool:
     """Whether a program that was asked to end for more ranks has not done so in time, and would lose little.
 
     Args:
-        began: when this start of it did, in seconds.
+        state: the folder of its stored state.
+        began: when this run started, in seconds since the epoch.
     """
     now = time.time()
-    lost = now - max(began, last_kept(state) / 1e9)
+    lost = now - max(began, last_checkpoint_time(state) / 1e9)
     return now - (state / RESIZE).stat().st_mtime > GRACE and lost < LOST
 
 
-def candidate_hosts(asked: Place, most: int) -> tuple[Host, ...]:
-    """The hosts on which an elastic job may ever have ranks.
+def candidate_hosts(requested: Place, most: int) -> tuple[Host, ...]:
+    """Return the hosts on which an elastic job may have ranks at any time.
+
+    Args:
+        most: the largest number of ranks.
 
     Raises:
-        LaunchError: they have no room for the most ranks, or are granted for one start only.
+        LaunchError: they have too few slots, or are granted for one start only.
     """
-    if not asked.hosts:
+    if not requested.hosts:
         raise LaunchError(
             "--elastic within an allocation that each start would have to wait for: ask for the allocation first "
             "(salloc, sbatch), and start the job within it"
         )
-    if asked.where.hosts is not None:
-        hosts = parse_hosts(asked.where.hosts)
+    if requested.where.hosts is not None:
+        hosts = parse_hosts(requested.where.hosts)
         room = sum(host.slots for host in hosts)
         if room < most:
-            raise LaunchError(f"-H {asked.where.hosts} has room for {room} ranks, not for {most}")
+            raise LaunchError(
+                f"-H {requested.where.hosts} has room for {room} ranks, not for {most}"
+            )
         return hosts
-    found = None if asked.is_local else current_allocation()
+    found = None if requested.is_local else current_allocation()
     return found.hosts_for(most) if found is not None else hosts_for(most, None)
 
 
-def without_slots(hosts: list[Host], lost: Counter[str]) -> list[Host]:
-    """Hosts with fewer slots each, those that have none left out."""
-    left = (Host(host.name, host.slots - lost[host.name]) for host in hosts)
+def without_slots(hosts: list[Host], failed: Counter[str]) -> list[Host]:
+    """Reduce each host's slots by those that failed; drop hosts without any left."""
+    left = (Host(host.name, host.slots - failed[host.name]) for host in hosts)
     return [host for host in left if host.slots > 0]
 
 
-def answering_hosts(hosts: tuple[Host, ...], reach: str) -> list[Host]:
-    """Those of the hosts that answer now."""
+def answering_hosts(hosts: tuple[Host, ...], remote_shell: str) -> list[Host]:
+    """Return the hosts that answer now; all are asked at the same time."""
     with ThreadPoolExecutor(len(hosts)) as pool:
-        answers = pool.map(lambda host: answers_now(host.name, reach), hosts)
+        answers = pool.map(lambda host: answers_now(host.name, remote_shell), hosts)
         return [host for host, there in zip(hosts, answers, strict=True) if there]
 
 
@@ -249,20 +273,22 @@ def answers_now(name: str, reach: str) -> bool:
     return False
 
 
-def run_job_again(
+def run_job_with_restarts(
     program: Program,
     folder: PrivateFolder,
     *,
-    policy: Restarts,
-    told: Callable[[JobResult, Place], None],
+    policy: RestartPolicy,
+    restarted: Callable[[JobResult, Place], None],
     timeout: float | None = None,
     **options: Any,
 ) -> JobResult:
-    """As `run_job`, and again where the policy says; not where a program raises one error twice in a row, or cannot go on.
+    """Run a job as `run_job` does, and again after faults, as the policy decides; return the last result.
+
+    It does not run again if a program raises the same error twice in a row.
 
     Args:
-        told: how a start of the job ended after which there is another, and where that is.
-        timeout: seconds for all of them.
+        restarted: called before each restart with the last result and the next placement.
+        timeout: seconds for all runs together.
         options: of `run_job`.
 
     Raises:
@@ -286,12 +312,12 @@ def run_job_again(
         following = policy.place_after(result, ranks)
         if following is None:
             return result
-        told(result, following)
+        restarted(result, following)
         ranks = following
 
 
-def last_kept(state: Path) -> int:
-    """When the program last kept something, in nanoseconds; 0 where it never has. What it is writing, it has not kept."""
+def last_checkpoint_time(state: Path) -> int:
+    """Return when the program last stored its state, in nanoseconds since the epoch; 0 if never."""
     times = [
         file.stat().st_mtime_ns
         for file in state.iterdir()
@@ -301,5 +327,5 @@ def last_kept(state: Path) -> int:
 
 
 def error_in(report: str) -> str:
-    """The last line of a traceback of Python's; "" where a rank ended otherwise."""
+    """Return the last line of a Python traceback; "" if the report has none."""
     return report.rstrip().rpartition("\n")[2] if report.startswith("Traceback ") else ""

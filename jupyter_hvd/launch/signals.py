@@ -12,9 +12,9 @@ ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Raise SystemExit, with the code that a shell gives, where a signal would end the process at once.
+    """Raise SystemExit, with a shell's exit code, on signals that would end the process, for a block.
 
-    A signal that is ignored stays so: `nohup` means it. While the blocks are left, a second one changes nothing.
+    Ignored signals stay ignored, as for `nohup`. While blocks are being left, further signals change nothing.
     """
 
     def end_on_signal(number: int, _: object) -> NoReturn:

@@ -41,11 +41,7 @@ def salloc_launcher(size: int, resources: Resources) -> Launcher:
 
 
 def require_slurm() -> None:
-    """Make sure that there is a Slurm to ask.
-
-    Raises:
-        LaunchError: there is none here.
-    """
+    """Raise LaunchError if there is no Slurm here."""
     if shutil.which("salloc") is None or shutil.which("srun") is None:
         raise LaunchError("--launcher slurm: salloc or srun is missing on this machine")
 

@@ -31,7 +31,7 @@ ADDRESS = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
 
 
 def start_ranks(arguments: Sequence[str]) -> int:
-    """Start a rank for each task of the job, and wait; the exit code is srun's.
+    """Start a rank for each task of the job with `srun`, wait, and return srun's exit code.
 
     Raises:
         LaunchError: this is no job of Slurm, or its nodes do not know one another.
@@ -62,7 +62,7 @@ def start_ranks(arguments: Sequence[str]) -> int:
 
 
 def become_rank(arguments: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Go on as the program, as the rank that this task of `srun` is."""
+    """Replace this process, a task of `srun`, by the program, with Horovod's variables for its rank."""
     step = {
         **environment,
         "SLURM_JOB_NODELIST": environment["SLURM_STEP_NODELIST"],
@@ -81,6 +81,7 @@ def become_rank(arguments: Sequence[str], environment: Mapping[str, str]) -> Non
 
 
 def main() -> int:
+    """Become a rank, or start all of them with `srun`; return the exit code."""
     if ADDRESS in os.environ and "SLURM_PROCID" in os.environ:
         become_rank(sys.argv[1:], os.environ)
     try:

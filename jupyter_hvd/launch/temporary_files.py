@@ -102,7 +102,7 @@ class TemporaryFiles:
 
 
 def is_left_to_user(frame: FrameType | None) -> bool:
-    """Return whether the user's own code is to remove what this frame of `tempfile` makes."""
+    """Whether the user's own code must remove the file that this frame of `tempfile` creates."""
     while frame is not None and frame.f_code.co_filename == tempfile.__file__:
         if frame.f_code.co_name in REMOVING and frame.f_locals.get("delete", True):
             return False
@@ -111,7 +111,7 @@ def is_left_to_user(frame: FrameType | None) -> bool:
 
 
 def note_temporary_files() -> None:
-    """Note temporary files from now on, if the job has a folder for notes."""
+    """Record temporary files from now on, if the job has a folder for notes."""
     with suppress(FileNotFoundError):  # there is no folder for them
         TemporaryFiles(os.environ.get(NOTES_VARIABLE))
 

@@ -45,6 +45,7 @@ OPTIONS = (*PLACES, "--batch", "--data", "--show", "--dry-run", "--no-deps", "--
 
 
 def distribute_parser() -> MagicParser:
+    """Create the parser of `%%distribute`."""
     parser = MagicParser(
         prog="%%distribute",
         description="Convert this cell and run it on N ranks.",
@@ -70,6 +71,7 @@ def distribute_parser() -> MagicParser:
 
 
 def add_batch(parser: MagicParser) -> None:
+    """Add the option `--batch`."""
     parser.add_argument(
         "--batch",
         choices=("per-rank", "global"),
@@ -79,6 +81,7 @@ def add_batch(parser: MagicParser) -> None:
 
 
 def rank_parser() -> MagicParser:
+    """Create the parser of `%%rank`."""
     parser = MagicParser(
         prog="%%rank", description="Run this cell on some ranks, as it is written."
     )
@@ -113,6 +116,7 @@ def rank_numbers(text: str) -> set[int] | None:
 
 
 def hvd_parser() -> MagicParser:
+    """Create the parser of `%hvd`."""
     parser = MagicParser(prog="%hvd", description="Look after the ranks.")
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("names", nargs="*", metavar="NAME", help="debug: the rank that stops")
@@ -128,6 +132,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
 
     @cached_property
     def session(self) -> Session:
+        """The kernel's `Session`, created on first use; its ranks are ended when the kernel exits."""
         from ..notebook.distribute import Session
 
         session = Session(self.shell)
@@ -204,7 +209,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
 
     @line_magic  # type: ignore[untyped-decorator]
     def hvd(self, line: str) -> None:
-        """Look after the ranks: `status`, `where`, `vars`, `debug`, `network`, `start`, `pull`, `push`, `restart`, `stop`."""
+        """Manage the ranks: `status`, `where`, `vars`, `debug`, `network`, `start`, `pull`, `push`, `restart`, `stop`."""
         from ..notebook import pushes
         from ..notebook.inspection import status_rows
 
@@ -247,6 +252,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
 
 
 def show_network(network: Network) -> None:
+    """Print bandwidth and latency, and measured times of allreduce beside those that they predict."""
     print(
         f"{network.ranks} ranks: bandwidth {network.bandwidth / 1e9:.3g} GB/s, latency {network.latency * 1e6:.3g} µs"
     )
@@ -258,7 +264,7 @@ def show_network(network: Network) -> None:
 
 
 def measured(shell: Any) -> str:
-    """Measure the network between the notebook's ranks for the panel, as JSON; `message` says why it is unknown."""
+    """Measure the network between the ranks for the panel; return JSON, with why it is unknown in `message`."""
     from ..notebook.errors import DistributeError
 
     magics = shell.magics_manager.registry.get("HvdMagics")
@@ -271,6 +277,7 @@ def measured(shell: Any) -> str:
 
 
 def show_status(rows: list[dict[str, Any]]) -> None:
+    """Print the table of `%hvd status`."""
     if not rows:
         print("no ranks; a cell with %%distribute starts them")
         return
@@ -302,7 +309,7 @@ def complete_line(line: str, names: Iterable[str]) -> list[str]:
 
 
 def make_completer(shell: Any) -> Any:
-    """Make a matcher for the Tab key that alone completes our lines: Python's words are wrong in them."""
+    """Create a matcher for the Tab key that completes only our magics' lines, without Python's words."""
 
     @context_matcher()  # type: ignore[untyped-decorator]
     def jupyter_hvd(context: CompletionContext) -> SimpleMatcherResult:
@@ -319,7 +326,7 @@ def make_completer(shell: Any) -> Any:
 
 
 def load_magics(shell: Any) -> None:
-    """Register the magics, their completions, and what remembers failed cells."""
+    """Register the magics, their completions, and the callbacks that record cells."""
     magics = HvdMagics(shell)
     shell.register_magics(magics)
     shell.events.register("pre_run_cell", magics.note_start)

@@ -19,16 +19,18 @@ class MagicParser(MagicArgumentParser):  # type: ignore[misc]
         self.allow_abbrev = False
 
     def error(self, message: str) -> NoReturn:
+        """Raise UsageError with a message and the usage."""
         raise UsageError(f"{self.prog}: {message}\n{self.format_usage().strip()}")
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """Raise UsageError with the message or the help, instead of ending the kernel."""
         raise UsageError(message or self.format_help())
 
     def parse_line(self, line: str, default: str = "") -> Any:
-        """The arguments in a magic's line.
+        """Parse the line of a magic, or `default` if the line is empty.
 
         Raises:
-            UsageError: they are wrong, or help was asked for.
+            UsageError: the arguments are wrong, or `--help` was given.
         """
         try:
             words = shlex.split(line) or shlex.split(default)

@@ -29,6 +29,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def gradcost_parser() -> MagicParser:
+    """Create the parser of `%gradcost`."""
     parser = MagicParser(
         prog="%gradcost",
         description="What the derivatives of a tensor function cost.",
@@ -65,19 +66,21 @@ class TensorMagics(Magics):  # type: ignore[misc]
 
     @cached_property
     def cells(self) -> Cells:
+        """The record of cells that ran, created on first use."""
         from ..gradcost.cells import Cells
 
         return Cells(self.shell)
 
     @cached_property
     def panels(self) -> Panels:
+        """The open gradient-cost panels, created on first use."""
         from ..gradcost.panel_comm import Panels
 
         return Panels(self.shell, self.cells)
 
     @cell_magic  # type: ignore[untyped-decorator]
     def tensor(self, line: str, cell: str) -> None:
-        """Every function defined in the cell becomes a tensor function, before the next statement runs."""
+        """Run the cell; convert each function that it defines before the next statement runs, and show its cost."""
         if line.strip():
             raise UsageError("%%tensor takes no arguments")
         from ..gradcost.cells import CellError
@@ -137,6 +140,7 @@ class TensorMagics(Magics):  # type: ignore[misc]
         exec(compile(tree, filename, "exec", flags, dont_inherit=True), namespace)  # noqa: S102
 
     def _show_cards(self, functions: list[Any], errors: list[Any]) -> None:
+        """Show a card for each tensor function; append the errors of those that have none to `errors`."""
         from IPython.display import display
 
         from ..gradcost import cards
@@ -189,6 +193,7 @@ class TensorMagics(Magics):  # type: ignore[misc]
         return function, (tuple(args), named)
 
     def _evaluate_text(self, text: str) -> Any:
+        """Evaluate an expression in the user's namespace."""
         return eval(text, self.shell.user_ns)  # noqa: S307 — the user's own expression
 
     # What is remembered between cells
@@ -200,15 +205,18 @@ class TensorMagics(Magics):  # type: ignore[misc]
             self._remember_cell()
 
     def _remember_cell(self) -> None:
+        """Record the cells that have started since the last call."""
         for info in self.infos:
             self.cells.note_cell(info)
         self.infos.clear()
 
     def note_end(self, _result: Any) -> None:
+        """Refresh the cards that are shown, after each cell; a callback of IPython's."""
         for shown in self.shown:
             shown.refresh_cards()
 
     def connect_panel(self, comm: Any, message: Any) -> None:
+        """Connect a gradient-cost panel of the front end to this kernel; a callback of comms."""
         self._remember_cell()
         self.panels.connect_front_end(comm, message)
 

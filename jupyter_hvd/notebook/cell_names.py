@@ -17,7 +17,7 @@ BUILTINS = frozenset(dir(builtins)) | {
 
 #: Methods that leave what they are called on as it is, as far as another process cares: they look,
 #: write, draw, or train (what training leaves behind travels as weights, not by running it again).
-LOOKING = frozenset(
+READ_ONLY_METHODS = frozenset(
     {
         *("fit", "evaluate", "predict", "train_on_batch", "test_on_batch"),
         *("predict_on_batch", "apply_gradients", "minimize", "gradient", "summary"),
@@ -30,16 +30,16 @@ LOOKING = frozenset(
 #: Methods that train.
 TRAINING = frozenset({"apply_gradients", "fit", "minimize", "train_on_batch"})
 #: Methods that change weights alone, which travel.
-WEIGHING = frozenset({"assign", "assign_add", "assign_sub", "load_weights", "set_weights"})
+WEIGHT_SETTERS = frozenset({"assign", "assign_add", "assign_sub", "load_weights", "set_weights"})
 #: Methods that do the same when they are called again.
-SETTLING = frozenset(
+IDEMPOTENT_METHODS = frozenset(
     {
         *("assign", "build", "clear", "compile", "load_weights", "set_weights"),
         *("setdefault", "sort", "update"),
     }
 )
 #: Calls of a module's functions that change how the module works from then on.
-SETTING = re.compile(
+STATE_SETTERS = re.compile(
     r"^(set_|seed$|enable_|disable_|register|use$|filterwarnings$|simplefilter$|basicConfig$|run_functions_eagerly$|update$|environ$|append$|insert$|manual_seed$|clear_session$)"
 )
 #: Functions that change their first argument in place.
@@ -49,17 +49,17 @@ IN_PLACE = frozenset(
 Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp
 Comprehensions = (ast.ListComp, ast.SetComp, ast.GeneratorExp)
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-ASKING = frozenset({"input", "getpass"})
+INPUT_FUNCTIONS = frozenset({"input", "getpass"})
 #: Functions that give a new container, or an iterator, of what they are called with; those that give one of it.
-GATHERING = frozenset(
+CONTAINER_FUNCTIONS = frozenset(
     {
         *("chain", "cycle", "deque", "dict", "enumerate", "filter", "islice", "iter", "list"),
         *("reversed", "set", "sorted", "tqdm", "tuple", "zip"),
     }
 )
-CHOOSING = frozenset({"getattr", "max", "min", "next", "vars"})
+ELEMENT_FUNCTIONS = frozenset({"getattr", "max", "min", "next", "vars"})
 #: Methods that give out what they are called on holds.
-GIVING_OUT = frozenset({"get", "get_layer", "items", "pop", "popitem", "setdefault", "values"})
+ELEMENT_METHODS = frozenset({"get", "get_layer", "items", "pop", "popitem", "setdefault", "values"})
 
 
 #: Instead of an argument's place: the function takes it from the notebook's names.
@@ -70,21 +70,24 @@ Argument = tuple[str, int | str, str]
 
 @dataclass
 class Names:
-    """What a cell does to names. Cells with the same text share one.
+    """Names that a cell binds, uses and changes. Cells with the same text share one object.
 
     Attributes:
         binds: names that it binds at top level.
-        uses: names that it uses, at once, that are not its own.
-        later: names that its functions use when they are called. surely: those that it binds whatever happens.
-        changes: names whose objects it changes in place. weighs: those that it gives other weights, and does nothing else to.
-        grows: names of whose objects it makes other ones, or changes them, from what they were: twice is not once.
+        uses: names that it uses at once, without those that it has bound itself.
+        later: names that its functions use when they are called.
+        surely: names that it binds on every path.
+        changes: names whose objects it changes in place.
+        reweighted_names: names whose objects get other weights, and no other change.
+        grows: names whose objects it changes from what they were, so that running it twice is not the same as once.
         changes_later: names whose objects its functions change when they are called.
-        hands: names whose objects it hands to functions: the function, the argument's place or name, and the name; and each
-            function that it calls, with GLOBAL for both.
-        spoils: functions that it makes and that change an argument in place, with the place and the name of that, or what a
-            name of the notebook's stands for, with GLOBAL and that name; those that train are left out.
+        passed_arguments: names whose objects it passes to functions: function, position or keyword, name. Each
+            function that it calls is also listed with GLOBAL for both.
+        mutated_parameters: parameters that its functions change in place: function, position or keyword, parameter. Also
+            global names that they change, with GLOBAL as position. Functions that train are left out.
         modules: names that it imports.
-        star: whether it imports everything from somewhere. asks: whether it asks the user for something.
+        star: whether it imports all names of some module.
+        asks: whether it asks the user for input.
     """
 
     binds: set[str] = field(default_factory=set)
@@ -92,11 +95,11 @@ class Names:
     later: set[str] = field(default_factory=set)
     surely: set[str] = field(default_factory=set)
     changes: set[str] = field(default_factory=set)
-    weighs: set[str] = field(default_factory=set)
+    reweighted_names: set[str] = field(default_factory=set)
     grows: set[str] = field(default_factory=set)
     changes_later: set[str] = field(default_factory=set)
-    hands: set[Argument] = field(default_factory=set)
-    spoils: set[Argument] = field(default_factory=set)
+    passed_arguments: set[Argument] = field(default_factory=set)
+    mutated_parameters: set[Argument] = field(default_factory=set)
     modules: set[str] = field(default_factory=set)
     star: bool = False
     asks: bool = False
@@ -104,7 +107,10 @@ class Names:
 
 @lru_cache(maxsize=2048)
 def names_of(source: str) -> Names:
-    """The names that a cell binds, uses and changes; none if it is not Python."""
+    """Return the names that a cell binds, uses and changes; empty sets if its text is not Python.
+
+    Results are cached by text: callers must not modify them.
+    """
     try:
         tree = parse_python(source)
     except UnparsableError:
@@ -116,19 +122,20 @@ def names_of(source: str) -> Names:
     if scan.functions & scan.loads:  # its own functions are called: what they use is used at once
         names.uses |= names.later - names.binds
     names.surely = names.binds - scan.maybe
-    names.weighs -= names.changes
+    names.reweighted_names -= names.changes
     names.grows |= names.uses & names.binds
-    names.asks = bool(scan.loads & ASKING)
+    names.asks = bool(scan.loads & INPUT_FUNCTIONS)
     return names
 
 
 @dataclass
 class _Scan(ast.NodeVisitor):
-    """Walks the statements of a cell, a function or a class in order and keeps what is bound so far.
+    """Walks the statements of a cell, a function or a class in order, and records what is bound so far.
 
     Attributes:
-        changed: names, its own among them, of which it changes the objects by more than their weights.
-        outer: names that it declares to be global. caught: names of exceptions, bound in their handlers only.
+        changed: names, local ones included, whose objects it changes by more than their weights.
+        outer: names that it declares global.
+        caught: names of exceptions, bound in their handlers only.
     """
 
     names: Names = field(default_factory=Names)
@@ -142,6 +149,7 @@ class _Scan(ast.NodeVisitor):
     aliases: Aliases = field(default_factory=dict)
 
     def visit_all(self, *nodes: ast.AST | None) -> None:
+        """Visit some nodes in order; None is skipped."""
         for node in nodes:
             if node is not None:
                 self.visit(node)
@@ -150,14 +158,14 @@ class _Scan(ast.NodeVisitor):
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self.visit_all(*node.decorator_list, *default_values(node.args))
-        self.names.spoils |= spoiled_arguments(node, self.add_function(node))
+        self.names.mutated_parameters |= find_mutated_parameters(node, self.add_function(node))
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self.visit_all(*node.decorator_list, *node.bases, *(k.value for k in node.keywords))
         inner = self.add_function(node)
-        for name in inner.loads - inner.own_names():
+        for name in inner.loads - inner.local_names():
             self.use_name(name)
 
     def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
@@ -216,10 +224,12 @@ class _Scan(ast.NodeVisitor):
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self.visit(node.value)
-        self.names.hands |= handed_arguments(node.value, self.aliases)
+        self.names.passed_arguments |= find_passed_arguments(node.value, self.aliases)
         before = self.aliases
         for target in node.targets:
-            self.names.grows |= changed_in(target, before) & roots_within(node.value, before)
+            self.names.grows |= changed_by_store(target, before) & all_root_names(
+                node.value, before
+            )
             self.aliases = assigned_aliases(target, node.value, self.aliases)
             self.bind_target(target)
 
@@ -227,7 +237,7 @@ class _Scan(ast.NodeVisitor):
         self.visit(node.value)
         if isinstance(node.target, ast.Name):
             self.use_name(node.target.id)
-        self.names.grows |= changed_in(node.target, self.aliases) - self.bound_here()
+        self.names.grows |= changed_by_store(node.target, self.aliases) - self.names_bound_so_far()
         self.bind_target(node.target)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
@@ -242,18 +252,18 @@ class _Scan(ast.NodeVisitor):
 
     def visit_Expr(self, node: ast.Expr) -> None:
         self.visit(node.value)
-        self.names.hands |= handed_arguments(node.value, self.aliases)
-        changed = changed_by(node.value, self.aliases, self.is_module)
+        self.names.passed_arguments |= find_passed_arguments(node.value, self.aliases)
+        changed = changed_by_call(node.value, self.aliases, self.is_module)
         call = node.value.elt if isinstance(node.value, Comprehensions) else node.value
         match call:
             case ast.Call(func=ast.Attribute(attr=method)):
                 pass
             case _:
                 method = ""
-        if method not in SETTLING:
-            self.names.grows |= changed - self.bound_here()
-        if method in WEIGHING:
-            self.names.weighs |= changed - self.bound_here()
+        if method not in IDEMPOTENT_METHODS:
+            self.names.grows |= changed - self.names_bound_so_far()
+        if method in WEIGHT_SETTERS:
+            self.names.reweighted_names |= changed - self.names_bound_so_far()
         else:
             self.change_names(changed)
 
@@ -261,14 +271,14 @@ class _Scan(ast.NodeVisitor):
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
         self.visit_all(*default_values(node.args))
-        self.inner_scope(node)
+        self.visit_nested_scope(node)
 
-    def inner_scope(self, node: ast.expr) -> None:
-        """A scope of its own that is entered at once."""
+    def visit_nested_scope(self, node: ast.expr) -> None:
+        """Count the free names of a comprehension or lambda as used here."""
         for name in scan_scope(node).free_names():
             self.use_name(name)
 
-    visit_ListComp = visit_SetComp = visit_GeneratorExp = visit_DictComp = inner_scope
+    visit_ListComp = visit_SetComp = visit_GeneratorExp = visit_DictComp = visit_nested_scope
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
         self.visit(node.value)
@@ -283,41 +293,46 @@ class _Scan(ast.NodeVisitor):
 
     # What they do to names
 
-    def bound_here(self) -> set[str]:
-        """The names that the cell has bound so far."""
+    def names_bound_so_far(self) -> set[str]:
+        """Return the names that the statements visited so far have bound, on the current branch."""
         return self.names.binds & self.bound
 
-    def own_names(self) -> set[str]:
-        """The names of a function or class itself, wherever in it they are bound."""
+    def local_names(self) -> set[str]:
+        """Return the names that belong to this scope: bound anywhere in it, and not declared global."""
         return (self.names.binds | self.caught) - self.outer
 
     def free_names(self) -> set[str]:
-        """The names that a function, class or comprehension takes from outside."""
-        return (self.loads | self.names.later | self.outer) - self.own_names() - BUILTINS
+        """Return the names that this scope takes from outside, without Python's builtins."""
+        return (self.loads | self.names.later | self.outer) - self.local_names() - BUILTINS
 
-    def changed_outside(self) -> set[str]:
-        """Those of which it changes the objects."""
-        changed = (self.changed | self.names.changes_later) - self.own_names() | self.outer
+    def names_changed_outside(self) -> set[str]:
+        """Return the names from outside this scope whose objects or bindings it changes."""
+        changed = (self.changed | self.names.changes_later) - self.local_names() | self.outer
         return changed - BUILTINS
 
     def is_module(self, name: str) -> bool:
+        """Whether a name is imported in this cell, or is a common alias of a module, such as `np`."""
         # A name from another cell cannot be told from a module here; common aliases can.
         return name in self.names.modules or name in COMMON_MODULES
 
     def use_name(self, name: str) -> None:
+        """Record that a name is read; it counts as free if it has not been bound before."""
         self.loads.add(name)
         if name not in self.bound:
             self.names.uses.add(name)
 
     def bind_name(self, name: str) -> None:
+        """Record that a name is bound."""
         self.names.binds.add(name)
         self.bound.add(name)
 
     def change_names(self, changed: Set[str]) -> None:
+        """Record that the objects of some names are changed in place."""
         self.changed |= changed
-        self.names.changes |= changed - self.bound_here()
+        self.names.changes |= changed - self.names_bound_so_far()
 
     def bind_target(self, node: ast.expr) -> None:
+        """Record what an assignment to a target binds (names) or changes (the owner of `x.a` or `x[i]`)."""
         match node:
             case ast.Name(id=name):
                 self.bind_name(name)
@@ -328,21 +343,21 @@ class _Scan(ast.NodeVisitor):
                 self.bind_target(value)
             case _:
                 self.visit(node)
-                self.change_names(changed_in(node, self.aliases))
+                self.change_names(changed_by_store(node, self.aliases))
 
     def add_function(self, node: Definition) -> _Scan:
-        """Bind a function or class; what its own scope does."""
+        """Bind a function or class, record the names that it uses later, and return the scan of its scope."""
         inner = scan_scope(node)
         free = inner.free_names() - {node.name}
         self.names.later |= free
-        self.names.changes_later |= inner.changed_outside() & free
+        self.names.changes_later |= inner.names_changed_outside() & free
         self.bind_name(node.name)
         self.functions.add(node.name)
         return inner
 
 
 def scan_scope(node: ast.AST) -> _Scan:
-    """What happens in the scope of a function, class or comprehension."""
+    """Scan the body of a function, class, lambda or comprehension as a scope, and return the scan."""
     scan = _Scan()
     scan.visit_all(*ast.iter_child_nodes(node))
     return scan
@@ -373,8 +388,9 @@ Aliases = Mapping[str, Alias]
 
 
 def root_names(node: ast.expr, aliases: Aliases) -> frozenset[str]:
-    """The names whose objects an expression may stand for, hold or give: `x` of `x[i].b`, of `x.values()`, of
-    `enumerate([x, y])`.
+    """Return the names whose objects an expression may be, hold or return, aliases followed.
+
+    Examples: `x` of `x[i].b` and of `x.values()`, `x` and `y` of `enumerate([x, y])`.
     """
     parts: Sequence[ast.expr] = ()
     match node:
@@ -384,10 +400,10 @@ def root_names(node: ast.expr, aliases: Aliases) -> frozenset[str]:
             parts = [inner]
         case ast.NamedExpr(value=inner) | ast.Await(value=inner):
             parts = [inner]
-        case ast.Call(func=ast.Attribute(attr=method, value=inner)) if method in GIVING_OUT:
+        case ast.Call(func=ast.Attribute(attr=method, value=inner)) if method in ELEMENT_METHODS:
             parts = [inner]
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=arguments):
-            parts = arguments if name in GATHERING | CHOOSING else ()
+            parts = arguments if name in CONTAINER_FUNCTIONS | ELEMENT_FUNCTIONS else ()
         case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
             pass
         case ast.BoolOp(values=parts) | ast.Dict(values=parts):
@@ -395,23 +411,25 @@ def root_names(node: ast.expr, aliases: Aliases) -> frozenset[str]:
         case ast.IfExp(body=body, orelse=orelse):
             parts = [body, orelse]
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
-            return root_names(node.elt, in_loops(node, aliases)) - own_targets(node)
+            return root_names(
+                node.elt, comprehension_aliases(node, aliases)
+            ) - comprehension_targets(node)
     return frozenset[str]().union(*(root_names(part, aliases) for part in parts))
 
 
-def roots_within(node: ast.expr, aliases: Aliases) -> frozenset[str]:
-    """The names that an expression uses, and those whose objects these stand for."""
+def all_root_names(node: ast.expr, aliases: Aliases) -> frozenset[str]:
+    """Return all names that an expression uses, and the names whose objects these stand for."""
     used = (part for part in ast.walk(node) if isinstance(part, ast.Name))
     return frozenset[str]().union(*(root_names(part, aliases) for part in used))
 
 
 def assigned_aliases(target: ast.expr, value: ast.expr, before: Aliases) -> Aliases:
-    """The aliases that an assignment to a target creates."""
+    """Return the aliases after the assignment of `value` to `target`; `before` is not modified."""
     match target, value:
         case ast.Name(), ast.Name(id=name) if name in before:
             held = before[name].held
         case ast.Name(), ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
-            held = name in GATHERING
+            held = name in CONTAINER_FUNCTIONS
         case ast.Name(), _:
             held = isinstance(value, (ast.List, ast.Tuple, ast.Set, ast.Dict, *Comprehensions))
         case _:
@@ -420,74 +438,99 @@ def assigned_aliases(target: ast.expr, value: ast.expr, before: Aliases) -> Alia
 
 
 def loop_aliases(target: ast.expr, value: ast.expr, before: Aliases) -> Aliases:
-    """The aliases that a loop over a value creates: `layer` of `for layer in base.layers` for a part of `base`."""
+    """Return the aliases in the body of a loop over `value`; `before` is not modified.
+
+    In `for layer in base.layers`, `layer` is an alias of a part of `base`.
+    """
     both = [value.left, value.right] if isinstance(value, ast.BinOp) else [value]
     found = frozenset[str]().union(*(root_names(one, before) for one in both))
     return _bind_aliases(target, found, False, before)
 
 
-def in_loops(node: Comprehension, aliases: Aliases) -> Aliases:
-    """The aliases within a comprehension."""
+def comprehension_aliases(node: Comprehension, aliases: Aliases) -> Aliases:
+    """Return the aliases within a comprehension: those around it, and those of its loop variables."""
     for loop in node.generators:
         aliases = loop_aliases(loop.target, loop.iter, aliases)
     return aliases
 
 
-def own_targets(node: Comprehension) -> frozenset[str]:
-    return frozenset().union(*(stored_in(loop.target) for loop in node.generators))
+def comprehension_targets(node: Comprehension) -> frozenset[str]:
+    """Return the names of a comprehension's loop variables."""
+    return frozenset().union(*(assigned_names(loop.target) for loop in node.generators))
 
 
-def stored_in(target: ast.expr) -> frozenset[str]:
+def assigned_names(target: ast.expr) -> frozenset[str]:
+    """Return the names that an assignment to a target binds; not `x` of `x[i]`."""
     names = (part for part in ast.walk(target) if isinstance(part, ast.Name))
     return frozenset(part.id for part in names if isinstance(part.ctx, ast.Store))
 
 
-def _bind_aliases(target: ast.expr, found: frozenset[str], held: bool, before: Aliases) -> Aliases:
-    names = stored_in(target) if isinstance(target, (ast.Name, ast.Tuple, ast.List)) else ()
+def _bind_aliases(
+    target: ast.expr, sources: frozenset[str], held: bool, before: Aliases
+) -> Aliases:
+    """Return the aliases after a target is bound to an object that the names in `sources` stand for.
+
+    Args:
+        held: whether the object is a new container, so that only its elements belong to `sources`.
+    """
+    names = assigned_names(target) if isinstance(target, (ast.Name, ast.Tuple, ast.List)) else ()
     kept = {name: alias for name, alias in before.items() if name not in names}
-    return kept | {name: Alias(found - {name}, held) for name in names if found - {name}}
+    return kept | {name: Alias(sources - {name}, held) for name in names if sources - {name}}
 
 
-def changed_in(place: ast.expr, aliases: Aliases) -> frozenset[str]:
-    """The names whose objects change where something is done to `x.a` or `x[i]`, or a method of `x` is called."""
-    if not isinstance(place, (ast.Attribute, ast.Subscript)):
+def changed_by_store(target: ast.expr, aliases: Aliases) -> frozenset[str]:
+    """Return the names whose objects change when `x.a` or `x[i]` is stored; none for other targets."""
+    if not isinstance(target, (ast.Attribute, ast.Subscript)):
         return frozenset()
-    return changed_itself(place.value, aliases)
+    return mutated_names(target.value, aliases)
 
 
-def changed_itself(node: ast.expr, aliases: Aliases) -> frozenset[str]:
+def mutated_names(node: ast.expr, aliases: Aliases) -> frozenset[str]:
+    """Return the names whose objects change when the value of an expression is changed in place."""
     match node:
         case ast.Name(id=name) if name in aliases and aliases[name].held:
             return frozenset({name})
     return root_names(node, aliases)
 
 
-def changed_by(
+def changed_by_call(
     node: ast.expr, aliases: Aliases, is_module: Callable[[str], bool]
 ) -> frozenset[str]:
-    """The names whose objects a statement `x.f(…)` changes."""
+    """Return the names whose objects the expression statement `node` may change: `x.f(…)`, `shuffle(x)`.
+
+    Args:
+        is_module: whether a name is a module; only calls that look like setters change a module.
+    """
     changed = frozenset[str]()
     match node:
         case ast.Call(func=ast.Attribute(attr=last) as called):
-            sets = last not in LOOKING, any(SETTING.match(part) for part in attribute_chain(called))
-            changed |= {n for n in changed_in(called, aliases) if sets[is_module(n)]}
+            sets = (
+                last not in READ_ONLY_METHODS,
+                any(STATE_SETTERS.match(part) for part in attribute_chain(called)),
+            )
+            changed |= {n for n in changed_by_store(called, aliases) if sets[is_module(n)]}
         case ast.Call(func=ast.Name(id=last)):
             pass
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():  # a loop in one line
-            within = in_loops(node, aliases)
-            return changed_by(node.elt, within, is_module) - own_targets(node)
+            within = comprehension_aliases(node, aliases)
+            return changed_by_call(node.elt, within, is_module) - comprehension_targets(node)
         case _:
             return changed
     if last in IN_PLACE and node.args:
-        changed |= changed_itself(node.args[0], aliases)
+        changed |= mutated_names(node.args[0], aliases)
     return changed
 
 
-def handed_arguments(node: ast.expr, aliases: Aliases) -> frozenset[Argument]:
-    """The arguments that a statement `f(x, y=z)` passes, and the function."""
+def find_passed_arguments(node: ast.expr, aliases: Aliases) -> frozenset[Argument]:
+    """Return the names that the statement `f(x, y=z)` passes, each with function and parameter.
+
+    The function itself is included, with GLOBAL for parameter and name. Calls of methods yield nothing.
+    """
     if isinstance(node, Comprehensions):
-        within, own = in_loops(node, aliases), own_targets(node)
-        return frozenset(one for one in handed_arguments(node.elt, within) if one[2] not in own)
+        within, own = comprehension_aliases(node, aliases), comprehension_targets(node)
+        return frozenset(
+            one for one in find_passed_arguments(node.elt, within) if one[2] not in own
+        )
     match node:
         case ast.Call(func=ast.Name(id=called), args=arguments, keywords=named):
             by_name = [(each.arg, each.value) for each in named if each.arg is not None]
@@ -497,13 +540,13 @@ def handed_arguments(node: ast.expr, aliases: Aliases) -> frozenset[Argument]:
     return frozenset()
 
 
-def spoiled_arguments(
+def find_mutated_parameters(
     node: ast.FunctionDef | ast.AsyncFunctionDef, inner: _Scan
 ) -> frozenset[Argument]:
-    """The arguments that a function changes in place; none for one that trains.
+    """Return the parameters and globals that a function changes in place; none if it trains.
 
     Args:
-        inner: what happens in its scope.
+        inner: the scan of the function's scope.
     """
     calls = (part for part in ast.walk(node) if isinstance(part, ast.Call))
     if any(isinstance(call.func, ast.Attribute) and call.func.attr in TRAINING for call in calls):
@@ -511,11 +554,12 @@ def spoiled_arguments(
     places = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
     names = {*places, *(each.arg for each in node.args.kwonlyargs)} & inner.changed
     by_place = ((node.name, place, each) for place, each in enumerate(places) if each in names)
-    outside = ((node.name, GLOBAL, name) for name in inner.changed_outside())
+    outside = ((node.name, GLOBAL, name) for name in inner.names_changed_outside())
     return frozenset({*by_place, *((node.name, each, each) for each in names), *outside})
 
 
 def attribute_chain(node: ast.AST) -> list[str]:
+    """Return the attributes in `x.a[i].b`, last first: `b`, `a`."""
     parts = []
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         if isinstance(node, ast.Attribute):
@@ -525,4 +569,5 @@ def attribute_chain(node: ast.AST) -> list[str]:
 
 
 def default_values(args: ast.arguments) -> list[ast.expr]:
+    """Return the default values in a parameter list."""
     return [*args.defaults, *(d for d in args.kw_defaults if d is not None)]

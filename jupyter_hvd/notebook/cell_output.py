@@ -28,11 +28,12 @@ class RankText:
 
     @property
     def lines(self) -> list[str]:
-        """The lines that are not empty; the open ones come last."""
+        """The non-empty lines, oldest first, at most `KEPT`; unfinished lines come last."""
         lines = [*self._ended.copy(), *self._open.copy().values()][-KEPT:]
         return [line for line in lines if line]
 
     def add_text(self, text: str, stream: str = "stdout") -> None:
+        r"""Append text of one stream, as a terminal would: `\r` overwrites the line, long lines are cut."""
         for piece in text.replace("\r\n", "\n").splitlines(keepends=True):
             line = self._open.get(stream, "") + piece.rstrip("\r\n")
             if len(line) > KEPT_CHARACTERS:
@@ -84,17 +85,19 @@ class CellOutput:
     # Our own words
 
     def add_line(self, line: str) -> None:
-        """One more line of what this cell does."""
+        """Show one more line about what this cell does, above the ranks' output."""
         self._lines.append(line)
         self._show_head()
 
     def replace_last(self, line: str) -> None:
+        """Replace the last line that `add_line` showed, or add the first."""
         if self._lines and self._lines[-1] == line:
             return
         self._lines[-1:] = [line]
         self._show_head()
 
     def _show_head(self) -> None:
+        """Show the lines of `add_line`, in place of those shown before."""
         text = "\n".join(self._lines)
         markup = "<br>".join(html.escape(line) for line in self._lines)
         self._head = self._publish_data(
@@ -103,7 +106,7 @@ class CellOutput:
         )
 
     def show_diff(self, lines: Sequence[str]) -> None:
-        """A unified diff, coloured where it can be."""
+        """Show a unified diff; in HTML, added and removed lines are coloured."""
         colours = {"+": "#1a7f37", "-": "#cf222e", "@": "#0969da"}
         rows = (
             f'<span style="color: {colours[line[0]]}">{html.escape(line)}</span>'
@@ -118,6 +121,7 @@ class CellOutput:
     # The ranks' words
 
     def show_output(self, output: Shown) -> None:
+        """Show output of a rank, a stall or its end: the shown rank's now, others' folded, at most every `PACE` s."""
         if isinstance(output, Stall):
             self._show_stall(self._stall_report(output))
         elif isinstance(output, ProgressResumed):
@@ -140,6 +144,7 @@ class CellOutput:
             self._show_folded()
 
     def _show_stall(self, report: StallReport) -> None:
+        """Show a report of ranks without progress, in place of the one shown before."""
         advice = "The stop button, or --timeout S, ends the cell."
         head, *rows = ([html.escape(text) for text in row] for row in report.rows)
         cells = [f"<th>{'</th><th>'.join(head)}</th>"]
@@ -153,6 +158,7 @@ class CellOutput:
         self._stall = self._publish_data({"text/plain": plain, "text/html": markup}, self._stall)
 
     def _show_own(self, output: Message) -> None:
+        """Show output of the shown rank as if the kernel had produced it."""
         content = output.content
         if output.kind == "stream":
             (sys.stderr if content["name"] == "stderr" else sys.stdout).write(content["text"])
@@ -167,6 +173,7 @@ class CellOutput:
             self._shell.display_pub.clear_output(wait=bool(content.get("wait")))
 
     def _show_folded(self) -> None:
+        """Show the other ranks' output in sections that the user can unfold."""
         self._dirty, self._shown_at = False, time.monotonic()
         plain, markup = [], []
         for rank in sorted(self.texts):
@@ -187,12 +194,13 @@ class CellOutput:
             )
 
     def show_rest(self) -> None:
-        """Show what has been held back."""
+        """Show folded output that was delayed, and mark this output as complete."""
         self.has_ended = True
         if self._dirty:
             self._show_folded()
 
     def _publish_data(self, data: dict[str, str], handle: Any) -> Any:
+        """Display data, or update the display that `handle` stands for; return the display's handle."""
         from IPython.display import DisplayHandle, publish_display_data
 
         update = handle is not None
@@ -202,7 +210,7 @@ class CellOutput:
 
 
 def text_of(output: Message) -> str:
-    """The text of a folded rank's output."""
+    """Return the text of a rank's output as shown when folded; "" if it has none."""
     if output.kind == "stream":
         return str(output.content["text"])
     if output.kind in ("display_data", "execute_result"):

@@ -47,17 +47,17 @@ class Cluster(RankProcesses):
         calls: how often they have been: each call is a round trip.
     """
 
-    def __init__(self, place: Place, forks: KeptForks, batch: Batch | None = None) -> None:
+    def __init__(self, assignment: Place, forks: KeptForks, batch: Batch | None = None) -> None:
         self.calls = 0
         #: The last question of each kind to each rank, by the rank and the name of the function, and its answer.
         self._questions: dict[tuple[int, str], tuple[bytes, Future[Any]]] = {}
         self._resting = False
         self._rest_timer: threading.Timer | None = None
         self._turn = threading.RLock()  # a call, or going to rest
-        super().__init__(place, forks, batch)
+        super().__init__(assignment, forks, batch)
 
     def stop(self) -> None:
-        """End every process of the job."""
+        """End every process of the job, and wait for their end."""
         if self._rest_timer is not None:
             self._rest_timer.cancel()
         super().stop()
@@ -73,16 +73,17 @@ class Cluster(RankProcesses):
         aborts: bool = True,
         prompts: BreakpointPrompts | None = None,
     ) -> Run:
-        """Call a function on all ranks, pass on what they print, and wait.
+        """Call a function on the ranks, show what they print, and wait until they have returned or failed.
 
-        Args:
-            timeout: seconds after which the ranks are interrupted.
-            marker: a line that each rank writes at its end to both streams, below Python.
-            aborts: whether collective operations may be aborted, which leaves the ranks without Horovod.
+        An interrupt of the kernel interrupts the ranks. Ranks that do not react to it may wait in a collective operation:
+        this operation is aborted, and the ranks must join Horovod again.
             prompts: asks the user what the debugger of a rank wants to know.
 
-        An interrupt of the kernel while it waits interrupts the ranks. Those that do not heed it may wait in a
-        collective operation: then these are aborted, and Horovod is to be joined anew.
+        Args:
+            timeout: seconds after which the ranks are interrupted; None for no limit.
+            marker: a line that each rank writes to both streams at its end, below Python.
+            ranks: those to call; None for all.
+            aborts: whether collective operations may be aborted, which leaves the ranks without Horovod.
         """
         if self._rest_timer is not None:
             self._rest_timer.cancel()
@@ -166,7 +167,7 @@ class Cluster(RankProcesses):
                 self._messages.ask(message.rank, reply, lambda _: None)
 
     def _send_request(self, call: int, request: bytes, ranks: Collection[int]) -> None:
-        """Forget what is left of earlier calls, and call the ranks; answers become events."""
+        """Discard events of earlier calls and send a call to some ranks; their answers become events."""
         with suppress(queue.Empty):
             while True:
                 self._events.get_nowait()
@@ -178,7 +179,7 @@ class Cluster(RankProcesses):
             self._messages.call(rank, call, request, partial(note_answer, rank))
 
     def _rest_later(self, call: int) -> None:
-        """Let the ranks leave Horovod when this was the last call for long."""
+        """After `REST_AFTER` seconds without another call, let the ranks leave Horovod."""
 
         def rest_ranks() -> None:
             if self._turn.acquire(blocking=False):  # else there is a call
@@ -196,13 +197,13 @@ class Cluster(RankProcesses):
             self._rest_timer.start()
 
     def ranks_agree(self) -> bool:
-        """Whether the ranks work together, by a small sum over all of them."""
+        """Whether all ranks take part in a small allreduce; blocks for at most `REJOIN_TIMEOUT` seconds."""
         return self._all_answer(remote.count_agreeing_ranks, self.size)
 
     def rejoin_horovod(self) -> bool:
-        """Restart Horovod in the living ranks; whether they work together then.
+        """Let all ranks leave Horovod and join it again; return whether they work together afterwards.
 
-        None joins before all have left: it would find the others where they were.
+        None joins before all have left, since it would find the others at their old addresses.
         """
         return (
             self._all_answer(remote.leave_horovod, None)
@@ -211,10 +212,10 @@ class Cluster(RankProcesses):
         )
 
     def draw_level(self, names: Collection[str]) -> set[str] | None:
-        """Synchronise the ranks for the next cell, after they stopped at different points; None where that fails.
+        """Synchronize the ranks after they stopped at different points; None if that fails.
 
         Returns:
-            which of these names stand for what goes on, in an order of its own, from where it has come to.
+            Those of the names whose values have a position in a stream on some rank, such as iterators.
         """
         run = self.run(remote.draw_level, sorted(names), timeout=REJOIN_TIMEOUT)
         replies = list(run.replies.values())
@@ -223,14 +224,14 @@ class Cluster(RankProcesses):
         return {name for reply in replies for name in reply}
 
     def _all_answer(self, function: Callable[[], Any], expected: Any) -> bool:
-        """Whether every rank runs `function` within REJOIN_TIMEOUT and returns `expected`."""
+        """Run `function` on every rank; return whether all return `expected` within `REJOIN_TIMEOUT` seconds."""
         run = self.run(function, timeout=REJOIN_TIMEOUT)
         return (
             run.is_usable and not run.stopped and all(r == expected for r in run.replies.values())
         )
 
     def _abort_call(self, waiting: CallMonitor) -> None:
-        """Let those come back from a call that are there, where one has gone."""
+        """Interrupt a call and abort its collective operations after a rank has failed; wait for the others."""
         self._ask_all(remote.interrupt_call, waiting.call)
         self._ask_all(remote.abort_call, waiting.call)
         deadline = time.monotonic() + ABORT_PATIENCE
@@ -241,7 +242,10 @@ class Cluster(RankProcesses):
     def rescue_values(
         self, paths: Collection[AccessPath], stuck: Collection[int]
     ) -> Mapping[str, SerializedValue]:
-        """What some paths lead to, by path, from the first rank that is there and not stuck, before all are ended."""
+        """Return the values that some access paths lead to on one living rank that is not stuck.
+
+        Blocks for at most `RESCUE_TIMEOUT` seconds. Returns an empty mapping if no rank can answer.
+        """
         for rank in [rank for rank in self._living_ranks() if rank not in stuck][:1]:
             run = self.run(
                 remote.get_values, list(paths), ranks=[rank], timeout=RESCUE_TIMEOUT, aborts=False
@@ -252,7 +256,7 @@ class Cluster(RankProcesses):
         return {}
 
     def _pump_events(self, waiting: CallMonitor, seconds: float = 0.1) -> bool:
-        """Wait for news for some seconds, and take in all there is; whether there is any."""
+        """Wait for events for some seconds, and process all that have arrived; return whether there were any."""
         heard = False
         with suppress(queue.Empty):
             while True:
@@ -262,7 +266,7 @@ class Cluster(RankProcesses):
         return heard
 
     def _watch_ranks(self, waiting: CallMonitor, now: float) -> None:
-        """Take in where those are that still run, and ask them again."""
+        """Record where the running ranks are, ask them again, and report a stall."""
         for rank in list(waiting.open):
             told = self.rank_report(rank)
             if "place" in told:
@@ -277,13 +281,16 @@ class Cluster(RankProcesses):
         ranks: Sequence[int] | None = None,
         within: float = 2.0,
     ) -> dict[int, Any]:
-        """Call a function on ranks beside what they run; from any thread, while another call goes on.
+        """Call a function on ranks in a thread beside their main one; callable from any thread, during other calls.
 
-        The function changes nothing. A rank that has gone is not asked, nor one that still owes the answer to a call of it: that
-        answer counts where the arguments are the same.
+        The function must change nothing. Failed ranks are not asked. A rank that has not answered an earlier question
+        with this function is not asked again; its answer counts if the arguments are the same.
+
+        Args:
+            within: seconds to wait.
 
         Returns:
-            what those have answered that did within some seconds; a RemoteError where the function failed.
+            The answers that came in time, by rank; a RemoteError if the function failed.
         """
         if not self.ready:
             return {}
@@ -301,7 +308,7 @@ class Cluster(RankProcesses):
         return {rank: future.result() for rank, future in asked.items() if future.done()}
 
     def _let_finish(self, waiting: CallMonitor) -> None:
-        """What ranks have written below Python goes another way than their answers, and may come later."""
+        """Wait for output that ranks have written below Python, which may arrive after their answers."""
         late = time.monotonic() + LATE_WORDS
         while not waiting.all_marked() and time.monotonic() < late:
             if not self._pump_events(waiting, LAST_WORDS):
@@ -309,10 +316,11 @@ class Cluster(RankProcesses):
         self._pump_events(waiting, 0.0)
 
     def _ask_all(self, function: Callable[[int], None], call: int) -> None:
-        """Let all ranks call a function beside what they run, without waiting for answers."""
+        """Let all ranks call a function in a thread beside their main one, without waiting for answers."""
         for rank in range(self.size):
             self._messages.ask(rank, dump((function, call)), lambda _: None)
 
 
 def all_well(replies: Mapping[int, Any]) -> bool:
+    """Whether no rank reported an error."""
     return not any(isinstance(reply, Reply) and reply.error for reply in replies.values())

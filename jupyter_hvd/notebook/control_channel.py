@@ -12,16 +12,16 @@ REQUEST, REPLY = "hvd_look_request", "hvd_look_reply"
 Look = Callable[[int | None, bool], dict[str, Any]]
 
 
-def answer_looks(kernel: Any, look: Look) -> None:
-    """Let a kernel answer what its ranks do and have.
+def answer_looks(kernel: Any, read_state: Look) -> None:
+    """Register the handler of panels' requests about ranks on a kernel's control channel.
 
     Args:
-        look: may raise DistributeError, and take some seconds.
+        read_state: gets a rank and whether variables are wanted; may raise DistributeError, and take some seconds.
     """
     answering: set[asyncio.Task[None]] = set()
 
     async def answer_control(stream: Any, identities: Any, request: Any) -> None:
-        content = await asyncio.to_thread(_answer_request, look, request["content"])
+        content = await asyncio.to_thread(_answer_request, read_state, request["content"])
         kernel.session.send(stream, REPLY, content, request, ident=identities)
 
     def begin_answer(stream: Any, identities: Any, request: Any) -> None:
@@ -33,14 +33,14 @@ def answer_looks(kernel: Any, look: Look) -> None:
     kernel.control_handlers[REQUEST] = begin_answer
 
 
-def _answer_request(look: Look, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer to a panel's request: what was found about ranks, or why nothing was."""
+def _answer_request(read_state: Look, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer to a panel's request: the state of the ranks, or the error that prevented it."""
     from .errors import DistributeError
 
-    rank = asked.get("rank")
+    rank = request.get("rank")
     try:
-        found = look(rank if isinstance(rank, int) else None, bool(asked.get("variables")))
-        return {"status": "ok", "message": "", **found}
+        state = read_state(rank if isinstance(rank, int) else None, bool(request.get("variables")))
+        return {"status": "ok", "message": "", **state}
     except DistributeError as error:
         return {"status": "ok", "message": str(error), "ranks": []}
     except Exception as error:  # ranks end at any time

@@ -15,7 +15,7 @@ from .weights import NO_ORDER, find_counterparts, shortest_path
 
 
 @dataclass(frozen=True)
-class Applied:
+class DeltaResult:
     """What has become of a delta.
 
     Attributes:
@@ -33,13 +33,14 @@ def apply_delta(
     namespace: dict[str, Any],
     names: Sequence[str],
     used: Collection[str],
-) -> Applied:
-    """Change a namespace as a cell has changed that of the ranks.
+) -> DeltaResult:
+    """Change a namespace as a cell has changed that of rank 0.
 
     Paths led to the namespace's objects before the cell, so all are followed before any object is changed.
 
     Args:
-        names: those of the user. used: those that the cell uses.
+        names: the user's names.
+        used: the names that the cell uses.
     """
     weights = [each for each in delta if each.is_of_weights]
     found = [_find_counterparts(each, namespace, names, used) for each in weights]
@@ -48,15 +49,17 @@ def apply_delta(
     # What the notebook has at these paths is other things.
     parted = {path.name for path in ways if path.follow_path(namespace) is not None}
     others = [each for each in delta if not each.is_of_weights]
-    parted |= {name for each in others for name in _names_parted_by(each, namespace, names)}
+    parted |= {
+        name for each in others for name in _names_of_diverged_object(each, namespace, names)
+    }
     lines = []
-    for each, assign in [(each, _resolve(each, namespace)) for each in others]:
+    for each, assign in [(each, _prepare_assignment(each, namespace)) for each in others]:
         why = assign()
         if why and (each.place is not None or each.paths[0].name in names):  # else Python tells
             lines.append(f"`{each}` in the notebook is not that of the ranks: {why}")
     digests: dict[str, int] = {}
     for each, there in zip(weights, found, strict=True):
-        if line := _stays_line(each, there, namespace):
+        if line := _describe_untransferred(each, there, namespace):
             lines.append(line)
         for value, own in there:
             if failure := _set_weights(value, each, namespace):
@@ -66,14 +69,15 @@ def apply_delta(
             else:
                 same = [path for path in each.paths if path.follow_path(namespace) is value]
                 digests |= dict.fromkeys(map(str, same), digest_value(pack_value(value)))
-    return Applied(lines, parted, digests)
+    return DeltaResult(lines, parted, digests)
 
 
 def _find_counterparts(
     changed: Assignment, namespace: Mapping[str, Any], names: Sequence[str], used: Collection[str]
 ) -> list[Reached]:
-    """What is to have the weights of something on the ranks; for what the cell has made, what it has replaced, if nothing else
-    leads there.
+    """Return the kernel's objects that get the weights of an object changed on the ranks.
+
+    Where the cell has created the object, these are the objects that it replaces, unless other paths lead to them.
     """
     found = find_counterparts(changed.before or changed.paths, namespace, used)
     if changed.before:
@@ -82,32 +86,35 @@ def _find_counterparts(
     return [each for each in found if ways[id(each.value)] <= {*changed.paths}]
 
 
-def _names_parted_by(
-    each: Assignment, namespace: Mapping[str, Any], names: Sequence[str]
+def _names_of_diverged_object(
+    changed: Assignment, namespace: Mapping[str, Any], names: Sequence[str]
 ) -> set[str]:
-    """The names that lead to an object whose contents stay on the ranks, where these are all that it holds."""
-    stays = each.value is not None and each.value.kind == "none"
-    if not stays or each.place is None or each.place.kind != "all":
+    """Return the names of an object whose contents stay on the ranks and are all that it holds; else none."""
+    stays = changed.value is not None and changed.value.kind == "none"
+    if not stays or changed.place is None or changed.place.kind != "all":
         return set()
-    owner = each.paths[0].follow_path(namespace)
+    owner = changed.paths[0].follow_path(namespace)
     return {path.name for path, value in objects_below(namespace, names) if value is owner}
 
 
-def _resolve(each: Assignment, namespace: dict[str, Any]) -> Callable[[], str]:
-    """What lets a name or an object hold what the ranks' does, and says why it cannot."""
-    if each.value is not None and each.value.kind == "none":
-        why = each.value.why
+def _prepare_assignment(changed: Assignment, namespace: dict[str, Any]) -> Callable[[], str]:
+    """Return a function that makes an assignment in the kernel and returns why it failed, or "".
+
+    The value is unpacked now, before any other assignment changes the namespace.
+    """
+    if changed.value is not None and changed.value.kind == "none":
+        why = changed.value.why
         return lambda: why
-    owner = each.paths[0].follow_path(namespace)
+    owner = changed.paths[0].follow_path(namespace)
     try:
-        value = None if each.value is None else unpack_linked(each.value, namespace)
+        value = None if changed.value is None else unpack_linked(changed.value, namespace)
     except Exception as error:
         failure = str(error)
         return lambda: failure
 
     def assign() -> str:
         try:
-            each.set_value(namespace, owner, value)
+            changed.set_value(namespace, owner, value)
         except Exception as error:  # a property of the user's own may raise anything
             return str(error) or type(error).__name__
         return ""
@@ -115,10 +122,12 @@ def _resolve(each: Assignment, namespace: dict[str, Any]) -> Callable[[], str]:
     return assign
 
 
-def _stays_line(changed: Assignment, found: Sequence[Reached], namespace: Mapping[str, Any]) -> str:
-    """Where weights stay on the ranks, and why; '' where the notebook has what is to have them."""
+def _describe_untransferred(
+    changed: Assignment, counterparts: Sequence[Reached], namespace: Mapping[str, Any]
+) -> str:
+    """Return a line that says why weights stay on the ranks; "" if the kernel has taken them."""
     lost = [path for path in changed.paths if path.steps and path.follow_path(namespace) is None]
-    if found and (changed.before or not lost):
+    if counterparts and (changed.before or not lost):
         return ""
     assert changed.value is not None
     none = "the notebook has no model or variable there"
@@ -129,7 +138,7 @@ def _stays_line(changed: Assignment, found: Sequence[Reached], namespace: Mappin
 
 
 def _set_weights(value: Any, changed: Assignment, namespace: Mapping[str, Any]) -> str:
-    """Set weights in what there is; why that cannot be, or ''."""
+    """Set weights in an object; return why that failed, or ""."""
     assert changed.value is not None
     try:
         training_state.set_state(value, changed.value, namespace)

@@ -70,32 +70,33 @@ def find_needs(
     current: Cell,
     on_ranks: Sequence[int] = (),
     has_value: Callable[[str], bool] = lambda _: False,
-    given: Mapping[str, int] = MappingProxyType({}),
+    pushed: Mapping[str, int] = MappingProxyType({}),
     travels: Callable[[str], bool] = lambda _: False,
     again: Collection[int] = (),
     copies: Callable[[str], bool] | None = None,
     same: Callable[[str], frozenset[str]] = lambda _: frozenset(),
 ) -> Needs:
-    """The earlier cells that a cell needs.
+    """Return which earlier cells a cell needs, and which values must be pushed to the ranks.
 
     Args:
-        history: the cells that have run without failing, in order.
-        on_ranks: the numbers of the cells that have run on the ranks, in that order.
-        has_value: whether the notebook has a value under a name. copies: whether one that can be pushed; has_value, by default.
-        given: names whose values the user has pushed, with the number of the cell that did.
-        travels: whether what a name stands for has weights that come to the ranks as the notebook has them.
-        again: cells that are to run again where they are needed.
-        same: names that stand for the same models as a name, for layers of them, or for containers of them.
+        history: the cells that ran without failing, in order.
+        on_ranks: the numbers of the cells that ran on the ranks, in that order.
+        has_value: whether the kernel has a value of this name.
+        pushed: names whose values the user has pushed, with the number of the cell that did.
+        travels: whether the value of this name has weights, which are sent separately.
+        again: numbers of cells that must run again if they are needed.
+        copies: whether the value of this name can be pushed; `has_value` by default.
+        same: the names that refer to the same models, to layers of them, or to containers of them.
     """
     analysis = _Analysis(
-        (*history, current), on_ranks, has_value, given, travels, again, copies or has_value, same
+        (*history, current), on_ranks, has_value, pushed, travels, again, copies or has_value, same
     )
     return analysis.plan_needs()
 
 
 #: How a name comes to stand on the ranks for what it stood for when a cell ran: cells make it, the notebook's value is
 #: pushed, the user has pushed it, it was not there yet, any cell may have bound it. None: in none of these ways.
-Way = Literal["cells", "push", "given", "later", "unknown"] | None
+TransferMethod = Literal["cells", "push", "given", "later", "unknown"] | None
 
 
 class _Analysis:
@@ -104,7 +105,7 @@ class _Analysis:
         cells: tuple[Cell, ...],
         on_ranks: Sequence[int],
         has_value: Callable[[str], bool],
-        given: Mapping[str, int],
+        pushed: Mapping[str, int],
         travels: Callable[[str], bool],
         again: Collection[int],
         copies: Callable[[str], bool],
@@ -120,7 +121,7 @@ class _Analysis:
         place = {cell.number: index for index, cell in enumerate(cells)}
         self.on_ranks = [place[number] for number in on_ranks if number in place]
         self.sent = {index for index in self.on_ranks if cells[index].number not in again}
-        self.has_value, self.given, self.copies = has_value, given, cache(copies)
+        self.has_value, self.given, self.copies = has_value, pushed, cache(copies)
         self.bound: dict[str, list[int]] = {}
         self.changed: dict[str, list[int]] = {}
         for index, own in enumerate(self.names):
@@ -128,8 +129,10 @@ class _Analysis:
                 self.bound.setdefault(name, []).append(index)
         for index, own in enumerate(self.names):
             changes = {n for each in self.changes(index) for n in self.same(each)}
-            weighs = {n for each in own.weighs for n in self.same(each) if not travels(n)}
-            for name in changes | weighs:
+            reweighted_names = {
+                n for each in own.reweighted_names for n in self.same(each) if not travels(n)
+            }
+            for name in changes | reweighted_names:
                 self.changed.setdefault(name, []).append(index)
         self._needed: dict[int, frozenset[int]] = {}
         self.push: set[str] = set()
@@ -138,25 +141,25 @@ class _Analysis:
         self.providers = cache(self._providing_cells)
 
     def find_binder(self, name: str, before: int) -> int | None:
-        """Return the last cell before one that binds a name; None if there is none."""
+        """Return the last cell before the cell `before` that binds a name; None if there is none."""
         bound = self.bound.get(name, [])
         place = bisect_left(bound, before)
         return bound[place - 1] if place else None
 
     def is_changed(self, name: str, index: int) -> bool:
-        """Whether a cell changes what a name stands for, by more than weights that travel; by any name for the same."""
+        """Whether a cell changes the object of a name, under any of its names; weights that travel do not count."""
         return index in self.changed.get(name, ())
 
     def _changed_names(self, index: int) -> Set[str]:
-        """Return the names whose objects a cell changes, itself or by a function that it passes them to, or that refers to
-        them.
-        """
+        """Return the names whose objects a cell changes, directly or by functions that it calls."""
         own = self.names[index]
         changed = {*own.changes}
-        for called, place, handed in own.hands:
+        for called, place, handed in own.passed_arguments:
             maker = self.find_binder(called, index + 1)
-            spoils = self.names[maker].spoils if maker is not None else frozenset()
-            for name in (name for *one, name in spoils if one == [called, place]):
+            mutated_parameters = (
+                self.names[maker].mutated_parameters if maker is not None else frozenset()
+            )
+            for name in (name for *one, name in mutated_parameters if one == [called, place]):
                 if place != GLOBAL:
                     changed.add(handed)
                 elif not self.copies(name):  # what can be copied is compared
@@ -164,16 +167,19 @@ class _Analysis:
         return changed - (own.binds - own.uses)
 
     def touching_cells(self, name: str, since: int) -> Iterator[int]:
-        """Yield the cells from one on, the last left out, that bind a name or change what it stands for."""
+        """Yield the cells from `since` on, without the last, that bind a name or change its object."""
         both = merge(self.bound.get(name, []), self.changed.get(name, []))
         return (index for index in both if since <= index < self.last)
 
     def _providing_cells(self, name: str, binder: int, before: int) -> tuple[int, ...]:
-        """Return the cell that has bound a name, and those that have changed its value since."""
+        """Return the cell that bound a name, and those that have changed its object before the cell `before`."""
         return (binder, *(i for i in self.changed.get(name, ()) if binder < i < before))
 
     def _needed_names(self, index: int) -> Mapping[str, int | None]:
-        """Return the names needed when a cell runs, also by functions that it may call, each with the cell that binds it."""
+        """Return the names needed to run a cell, also by functions that it may call, each with its binding cell.
+
+        The binding cell is None if no earlier cell binds the name.
+        """
         own = self.names[index]
         todo = list(own.uses | (own.later - own.surely if index == self.last else frozenset()))
         found: dict[str, int | None] = {}
@@ -190,13 +196,13 @@ class _Analysis:
     # Which way a name comes to the ranks
 
     def is_own(self, index: int) -> bool:
-        """Whether a cell cannot simply run again: the user types something in there, or ranks that have gone ran it."""
+        """Whether a cell cannot simply run again: it asks the user for input, or it ran on ranks that have ended."""
         return self.names[index].asks or (
             self.cells[index].distributed and index not in self.on_ranks
         )
 
     def is_given(self, name: str, index: int) -> bool:
-        """Whether what the user has pushed under a name is what it stood for when a cell ran, but for later changes."""
+        """Whether the value that the user pushed under a name is the one that a cell used, except for later changes."""
         pushed = self.given.get(name)
         if pushed is None:
             return False
@@ -205,10 +211,10 @@ class _Analysis:
             self.cells[i].number <= pushed for i in self.touching_cells(name, index)
         )
 
-    def way_to_ranks(self, name: str, index: int) -> Way:
-        """Return how the value that a name had when a cell ran comes to the ranks; None if it cannot.
+    def transfer_method(self, name: str, index: int) -> TransferMethod:
+        """Return how the value that a name had when a cell ran reaches the ranks; None if it cannot.
 
-        The notebook's present value is that one if no cell has bound or changed it since, this one among them.
+        The kernel's present value is that value if no cell, this one included, has bound or changed it since.
         """
         binder = self.reach(index)[name]
         if self.is_given(name, index):
@@ -228,13 +234,13 @@ class _Analysis:
         return "push" if since is None or name not in self.names[index].uses else None
 
     def _is_replayable(self, index: int) -> bool:
-        """Whether a cell gives what it gave when it runs again."""
+        """Whether a cell gives the same results when it runs again."""
         return not self.is_own(index) and self.missing_name(index) is None
 
     def missing_name(self, index: int) -> str | None:
-        """Return a name whose value when a cell ran cannot come to the ranks; None if there is none."""
+        """Return a name that a cell used and whose value at that time cannot reach the ranks; None if all can."""
         return next(
-            (n for n in sorted(self.reach(index)) if self.way_to_ranks(n, index) is None), None
+            (n for n in sorted(self.reach(index)) if self.transfer_method(n, index) is None), None
         )
 
     def star_imports(self, index: int) -> list[int]:
@@ -252,7 +258,7 @@ class _Analysis:
         )  # a cell can only need earlier ones: no cycles, but be safe
         found: set[int] = set()
         for name, binder in self.reach(index).items():
-            match self.way_to_ranks(name, index):
+            match self.transfer_method(name, index):
                 case "later":
                     binder = self.find_binder(name, self.last)
                     assert binder is not None
@@ -279,7 +285,7 @@ class _Analysis:
         return self._needed[index]
 
     def plan_needs(self) -> Needs:
-        """Return which cells to run, which names to push and which to leave, for the last cell."""
+        """Return which cells to run, which names to push and which to leave alone, for the last cell."""
         for index in self._reachable_cells():
             self.replays(
                 index
@@ -289,7 +295,7 @@ class _Analysis:
         while (more := self._cells_to_rerun(run)) - run:
             run |= more
         own, reach = self.names[self.last], self.reach(self.last)
-        changed = {*own.binds, *self.changes(self.last), *own.weighs}
+        changed = {*own.binds, *self.changes(self.last), *own.reweighted_names}
         for binder in {b for b in reach.values() if b is not None}:
             changed |= self.names[binder].changes_later
         changed |= own.changes_later
@@ -324,7 +330,7 @@ class _Analysis:
         return {*self.reach(self.last)}.union(*bound)
 
     def _is_provided(self, name: str, needed: Collection[int]) -> bool:
-        """Return whether all cells that provide a name's value are among the needed ones."""
+        """Whether all cells that provide a name's value are among the needed ones."""
         binder = self.find_binder(name, self.last + 1)
         return binder is None or {*self.providers(name, binder, self.last)} <= {*needed, self.last}
 
@@ -333,10 +339,10 @@ class _Analysis:
         return tuple(self.cells[i].number for i in sorted(indices))
 
     def _cells_to_rerun(self, run: Collection[int]) -> set[int]:
-        """Return the cells to run again, because a name on the ranks would have a value that other cells have made or changed.
+        """Return the cells to run again, because names on the ranks have values from other cells than they need.
 
-        A value that cells outside this run have changed since is left as it is if the cell does not change it further: lists,
-        say, to which trainings add, when a cell runs again whose functions refer to them.
+        A value that cells outside `run` have changed since is left as it is, unless the cell changes it further. An
+        example are lists to which trainings append, when a cell runs again whose functions refer to them.
         """
         made: dict[str, tuple[int, ...]] = {}
         for index in self.on_ranks:
@@ -344,7 +350,11 @@ class _Analysis:
         more: set[int] = set()
         for index in [*sorted(run), self.last]:
             for name, binder in self.reach(index).items():
-                if binder is None or self.way_to_ranks(name, index) != "cells" or name in self.push:
+                if (
+                    binder is None
+                    or self.transfer_method(name, index) != "cells"
+                    or name in self.push
+                ):
                     continue
                 has, wanted = made.get(name, ()), self.providers(name, binder, index)
                 if has == wanted or (
@@ -362,9 +372,11 @@ class _Analysis:
         return more
 
     def _note_makers(self, index: int, made: dict[str, tuple[int, ...]]) -> None:
-        """Note of what names stand for on the ranks, when a cell has run there, which cells have made it."""
+        """Record which cells have made the values of names on the ranks, after a cell has run there."""
         own = self.names[index]
-        for name in {n for each in {*self.changes(index), *own.weighs} for n in self.same(each)}:
+        for name in {
+            n for each in {*self.changes(index), *own.reweighted_names} for n in self.same(each)
+        }:
             if self.is_changed(name, index):
                 once = index if own.grows.isdisjoint(self.same(name)) else None
                 made[name] = (*(i for i in made.get(name, ()) if i != once), index)

@@ -97,10 +97,16 @@ class Session:
     # `%%distribute`
 
     def distribute_cell(self, request: Request, line: str, body: str) -> None:
-        """Run a cell on the ranks, the cells that it needs first.
+        """Run a cell on the ranks, after the cells that it needs, and apply its changes to the kernel.
+
+        Starts the ranks if necessary. With `--dry-run`, only shows what would run.
+
+        Args:
+            line: the rest of the magic's line.
+            body: the cell without it.
 
         Raises:
-            DistributeError: for the user.
+            DistributeError: the cell was refused, or failed.
         """
         number = self.history.number_of(body)
         source = f"%%distribute {line}".rstrip() + "\n" + body
@@ -132,6 +138,7 @@ class Session:
             screen.show_rest()
 
     def _plan_cell(self, number: int, source: str, request: Request) -> CellPlan:
+        """Return the plan of a cell; raise DistributeError if it cannot be converted or run."""
         history, cluster = self.history, self.held.cluster
         same = same_models(history.namespace, history.user_names())
         return plan_cell(
@@ -150,9 +157,9 @@ class Session:
         )
 
     def _batch_for(self, plan: CellPlan, request: Request) -> Batch | None:
-        """How the ranks of a cell share batches; None where they share nothing, because the cell uses Horovod itself.
+        """Return how the ranks of a cell share batches; None if the cell uses Horovod itself.
 
-        A cell that trains nothing runs on the ranks that there are.
+        A cell that trains nothing uses the ranks that exist, however they share batches.
         """
         program = plan.program
         if request.batch is None and self.held.cluster is not None:
@@ -163,15 +170,11 @@ class Session:
         return self._conversion_options(request).batch
 
     def _conversion_options(self, request: Request) -> Options:
-        """How cells are converted: for the batch that is asked for, else that of the ranks there are, else of the folder."""
+        """Return the options of the conversion: the requested batch mode, else the ranks', else the folder's."""
         return options_here(request.batch or self.held.batch, request.data)
 
     def _refuse_sets(self, plan: CellPlan) -> None:
-        """Refuse a cell that uses a set of several models.
-
-        Raises:
-            DistributeError: where they are.
-        """
+        """Raise DistributeError if a cell uses a set with several models, since sets have no common order."""
         used = sorted(filter(self.history.has_value, plan.needs.names))
         paths = [
             path for each in weighted_objects(self.history.namespace, used) for path in each.paths
@@ -186,12 +189,12 @@ class Session:
             )
 
     def _has_weights(self, name: str) -> bool:
-        """Whether a name leads to models or variables in the notebook, all with weights, which come to the ranks."""
+        """Whether a name leads to models or variables in the kernel, all of which have been built."""
         found = weighted_objects(self.history.namespace, [name])
         return bool(found) and all(weights_of(each.value) for each in found)
 
     def _report_conversion(self, plan: CellPlan, screen: CellOutput) -> None:
-        """Show what the conversion has to say."""
+        """Show the converter's diagnostics, and which earlier cells ran unconverted."""
         if plan.program.uses_horovod:
             screen.add_line("this cell calls Horovod itself, so it runs unconverted")
             return
@@ -204,20 +207,21 @@ class Session:
             )
 
     def _announce_run(self, plan: CellPlan, screen: CellOutput, verb: str) -> None:
+        """Show which cells run on the ranks before the current one; nothing if none do."""
         if plan.needs.run:
             screen.add_line(f"{verb} first: {', '.join(f'In[{n}]' for n in plan.needs.run)}")
 
     # Running
 
     def _run_plan(self, request: Request, plan: CellPlan, screen: CellOutput) -> None:
-        """Run a plan in two calls: one for what the cell needs, one for the cell itself."""
+        """Run a plan in two calls, one for what the cell needs and one for the cell; apply the changes to the kernel."""
         cluster, program = self.held.require_cluster(), plan.program
         used = [
             *sorted(plan.needs.held & plan.needs.names),
             *sorted(plan.needs.held - plan.needs.names),
         ]
         names = [
-            n for n in used if self.history.has_value(n) and not self._is_parted(n, plan, screen)
+            n for n in used if self.history.has_value(n) and not self._has_diverged(n, plan, screen)
         ]
         owned, plain = owned_objects(self.held, plan, names), plain_values(plan, self.held)
         found = self._prepare_cell(request, plan, owned, plain, screen)
@@ -227,7 +231,7 @@ class Session:
         known = replicated_digests([r.digests for r in found]) if made else self.held.state.pushed
         push = push_of_replaced(self.held, plan) | push_of_changed(differing, self.held.state)
         push |= push_of_weights(owned, known)
-        sync, push = sync_with(self.held, push, self._beginning(request, [0], names), screen)
+        sync, push = sync_with(self.held, push, self._initial_state(request, [0], names), screen)
         marker = f"\x1e{uuid.uuid4().hex}"
         text, file = self._sent_file(plan.number, program)
         run = cluster.run(
@@ -269,17 +273,19 @@ class Session:
         plain: Mapping[str, SerializedValue],
         screen: CellOutput,
     ) -> list[Reply]:
-        """Let the ranks have the values and run the cells that a cell needs.
+        """Send the values that a cell needs, and run the cells that it needs.
 
         Returns:
-            what each rank answers, with digests of what these objects and values are there then; nothing where nothing is to be
-            done or asked.
+            Each rank's reply, with digests of these objects and values; empty if there was nothing to do.
+
+        Raises:
+            DistributeError: a value cannot be sent, or a cell failed.
         """
         needed = plan.needs.run
         push = push_of_changed(values_for(plan, self.history.namespace), self.held.state)
         if not (push.values or needed or plain):
             return []
-        beginning = self._beginning(request, needed, ()) if needed else None
+        beginning = self._initial_state(request, needed, ()) if needed else None
         sync, push = sync_with(self.held, push, beginning, screen)
         run = self.held.require_cluster().run(
             remote.prepare_cell,
@@ -301,13 +307,13 @@ class Session:
             judge_run(self.held, run, screen, "values could not be pushed", request.timeout)
         return [run.replies[rank] for rank in sorted(run.replies)]
 
-    def _beginning(
+    def _initial_state(
         self, request: Request, cells: Sequence[int], names: Sequence[str]
     ) -> Beginning | None:
-        """How ranks that share each batch begin some cells as the notebook did; None where they do not share.
+        """Return the kernel's state with which ranks that share batches start some cells; None for other ranks.
 
         Args:
-            names: that lead to models and optimizers.
+            names: the names from which models and optimizers are searched, for learning rates and seeds.
         """
         if not self.held.require_cluster().shares_batches:
             return None
@@ -320,13 +326,15 @@ class Session:
     def run_on(
         self, ranks: Sequence[int] | None, line: str, body: str, timeout: float | None = None
     ) -> None:
-        """Run a cell on some ranks as it is written; nothing comes from the notebook, and nothing goes there.
+        """Run a cell on some ranks without conversion; no values are exchanged with the kernel.
 
         Args:
             ranks: None for all.
+            line: the rest of the magic's line.
+            timeout: seconds after which the ranks are interrupted; None for no limit.
 
         Raises:
-            DistributeError: for the user.
+            DistributeError: it failed, a rank does not exist, or there are no ranks.
         """
         number = self.history.number_of(body)
         source = f"%%rank {line}".rstrip() + "\n" + body
@@ -357,7 +365,7 @@ class Session:
             )
         finally:
             screen.show_rest()
-        judge_run(self.held, run, screen, None, timeout, together=False)
+        judge_run(self.held, run, screen, None, timeout, same_end=False)
 
     def _debugged_rank(self, ranks: Sequence[int]) -> int:
         """The rank that stops at breakpoints, of those that run a cell: the chosen one, else the first."""
@@ -367,21 +375,21 @@ class Session:
         return BreakpointPrompts(self.history.shell, screen, self.held.files)
 
     def _sent_file(self, number: int, program: Program) -> tuple[str, str]:
-        """A cell as it is sent, and the file that it is known by."""
+        """Return the converted text of a cell as ranks run it, and the file name that stands for it there."""
         converted = program.converted[number]
         cell = SentCell(number, program.sources[number], converted)
         return runnable_source(converted), self._name_file(cell)
 
     def _name_file(self, cell: SentCell) -> str:
-        """The file that a cell is known by on the ranks."""
+        """Choose a file name for a cell on the ranks, record which cell it stands for, and return it."""
         file = remote.CELL_FILE.format(number=cell.number, serial=next(self._serial))
         self.held.files[file] = cell
         return file
 
-    def _is_parted(self, name: str, plan: CellPlan, screen: CellOutput) -> bool:
-        """Whether a name refers to another object on the ranks than in the notebook.
+    def _has_diverged(self, name: str, plan: CellPlan, screen: CellOutput) -> bool:
+        """Whether a name refers to another object on the ranks than in the kernel; if so, show a line.
 
-        This is reported, and holds until a cell binds the name again.
+        This holds until an ordinary cell binds the name again.
         """
         since = self.held.parted.get(name)
         if since is None:
@@ -401,7 +409,7 @@ class Session:
         return True
 
     def _apply_delta(self, reply: Reply, plan: CellPlan, screen: CellOutput) -> None:
-        """Let the notebook's objects have what the ranks' do, and tell of what they cannot have."""
+        """Apply a cell's changes on the ranks to the kernel's objects, and show which could not be applied."""
         namespace = self.history.namespace
         done = apply_delta(reply.delta, namespace, self.history.user_names(), plan.needs.names)
         for line in done.lines:
@@ -412,7 +420,10 @@ class Session:
     # `%hvd`
 
     def start_ranks(self, size: int | None, where: Where, batch: Batch | None = None) -> None:
-        """Have ranks ready before a cell needs them.
+        """Start ranks, unless suitable ones exist, and wait until they are ready.
+
+        Args:
+            size: their number; None for the default or as many as exist.
 
         Raises:
             DistributeError: they do not start.
@@ -425,7 +436,7 @@ class Session:
             screen.show_rest()
 
     def restart_ranks(self) -> None:
-        """End the ranks, start as many new ones, and wait for them.
+        """End the ranks, start as many new ones, and wait until they are ready.
 
         Raises:
             DistributeError: there are none, or they do not start.
@@ -446,7 +457,7 @@ class Session:
         self.debug_rank = rank
 
     def rank_positions(self) -> list[str]:
-        """Where each rank is now, in the user's lines.
+        """Return a table, as lines of text, of the user's line at which each rank is now.
 
         Raises:
             DistributeError: there are no ranks.
@@ -454,10 +465,10 @@ class Session:
         return table_of_ranks(self.panel_state(None, wants_variables=False)["ranks"])
 
     def panel_state(self, rank: int | None, wants_variables: bool) -> dict[str, Any]:
-        """The state of the ranks for a panel, also while a cell runs; callable from any thread.
+        """Return the state of the ranks for a panel, as JSON; callable from any thread, while a cell runs.
 
         Args:
-            rank: whose output is wanted.
+            rank: whose output is included; None for no rank's.
 
         Raises:
             DistributeError: there are no ranks.
@@ -467,10 +478,12 @@ class Session:
         )
 
     def compare_variables(self, names: Sequence[str]) -> VariablesTable:
-        """The ranks' variables, those first that differ; the ranks that do not answer are named.
+        """Compare variables across the ranks; those that differ come first in the table.
+
+        Ranks that do not answer are listed below it. Starts new ranks if one has failed.
 
         Args:
-            names: of variables or parts of them; none for all.
+            names: variables or parts of them; all if empty.
 
         Raises:
             DistributeError: there are no ranks, or no rank has such a variable.

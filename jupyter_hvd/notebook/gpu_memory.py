@@ -111,10 +111,11 @@ def query_gpus(*arguments: str) -> str:
 
 
 def judge_gpus(gpus: Sequence[GpuUse], pids: Sequence[str], forced: str | None) -> tuple[bool, str]:
-    """Whether ranks find memory on the GPUs of this machine, and a line about it.
+    """Return whether ranks find memory on this machine's GPUs, and a line about it.
 
     Args:
-        pids: the processes that use GPUs. forced: the value of `TF_FORCE_GPU_ALLOW_GROWTH`.
+        pids: the processes that use GPUs.
+        forced: the value of `TF_FORCE_GPU_ALLOW_GROWTH`.
     """
     free = ", ".join(
         f"GPU {g.index}: {(g.total - g.used) / 1024:.0f} of {g.total / 1024:.0f} GiB free"

@@ -57,11 +57,11 @@ class HeldRanks:
 
     @property
     def batch(self) -> Batch | None:
-        """Which batches they share."""
+        """How the ranks share batches; None without ranks."""
         return self.cluster.batch if self.cluster is not None else None
 
     def require_cluster(self) -> Cluster:
-        """The ranks, whatever they do.
+        """Return the ranks, whether or not they are ready.
 
         Raises:
             DistributeError: there are none.
@@ -71,11 +71,11 @@ class HeldRanks:
         return self.cluster
 
     def make_screen(self, **options: Any) -> CellOutput:
-        """The output of a cell, options as for `CellOutput`."""
+        """Create the output area of a cell; options are those of `CellOutput`."""
         return CellOutput(self.history.shell, self._stall_report, **options)
 
     def require_ready(self) -> Cluster:
-        """The ranks, ready; where one has gone, new ones.
+        """Return the ranks once they are ready; if one has failed, start as many new ones.
 
         Raises:
             DistributeError: there are none, or they do not start.
@@ -86,17 +86,18 @@ class HeldRanks:
     def ensure_ready(
         self, size: int | None, where: Where, batch: Batch | None, screen: CellOutput
     ) -> Cluster:
-        """Have the ranks that are asked for, ready.
+        """Return ranks with these properties once they are ready; end others, and start new ones as needed.
 
         Args:
-            size: None for as many as there are. batch: which batches they share; None for ranks that share nothing.
+            size: None for as many as there are.
+            batch: how they share batches; None for ranks that share nothing.
 
         Raises:
             DistributeError: they do not start.
         """
         held = self.cluster
         try:
-            size, where = self._resolve(size, where)
+            size, where = self._choose_size_and_hosts(size, where)
             asked = (size, where, batch)
             others = held is None or (held.size, held.where, held.batch) != asked
             # What cannot be started ends nothing.
@@ -107,7 +108,7 @@ class HeldRanks:
             if held is not None and others:
                 screen.add_line(f"{held.size} ranks are stopped, their state goes with them")
                 self.stop()
-            self._end_broken(screen)
+            self._end_after_failure(screen)
             if self.cluster is None:
                 warn_of_gpus(new or place_ranks(size, where), screen)
             return start_again_once(
@@ -141,23 +142,23 @@ class HeldRanks:
             self.stop()
             raise
 
-    def _resolve(self, asked: int | None, where: Where) -> tuple[int, Where]:
-        """How many ranks are asked for, and where; those that there are, where nothing else is said.
+    def _choose_size_and_hosts(self, size_option: int | None, where: Where) -> tuple[int, Where]:
+        """Return the number of ranks and where they run; those of the current ranks by default.
 
         Raises:
-            LaunchError: the hosts are not written as they should be.
+            LaunchError: the option that names the hosts is malformed.
         """
-        held, size = self.cluster, DEFAULT_SIZE if asked is None else asked
-        if asked is None and where.hosts is not None:
+        held, size = self.cluster, DEFAULT_SIZE if size_option is None else size_option
+        if size_option is None and where.hosts is not None:
             size = sum(host.slots for host in parse_hosts(where.hosts))
-        elif asked is None and held is not None:
+        elif size_option is None and held is not None:
             size = held.size
-        if where == ANYWHERE and held is not None and asked in (None, held.size):
+        if where == ANYWHERE and held is not None and size_option in (None, held.size):
             where = held.where
         return size, where
 
-    def _end_broken(self, screen: CellOutput) -> None:
-        """End the ranks where one has gone."""
+    def _end_after_failure(self, screen: CellOutput) -> None:
+        """End all ranks if one has failed; first rescue their weights, and show what remains."""
         lost = self.cluster.find_lost() if self.cluster is not None else None
         if lost is None:
             return
@@ -171,7 +172,7 @@ class HeldRanks:
         self.stop()
 
     def stop(self) -> None:
-        """End the ranks; nothing of them is left."""
+        """End the ranks and forget their state."""
         if self.cluster is not None:
             self.cluster.stop()
         self.cluster = None
@@ -180,18 +181,22 @@ class HeldRanks:
         self.files.clear()
 
     def end(self) -> None:
-        """End the ranks, and what they were forked from: the next start is as long as the first."""
+        """End the ranks and the servers from which they were forked, so that the next start takes longer."""
         self.stop()
         self._forks.end_servers()
 
     def renew(self) -> None:
-        """End the ranks and start as many new ones, without waiting for them."""
+        """End the ranks and start as many new ones, without waiting for them.
+
+        Raises:
+            DistributeError: there are none.
+        """
         old = self.require_cluster()
         self.stop()
         self.cluster = Cluster(place_ranks(old.size, old.where), self._forks, old.batch)
 
     def rescue_weights(self, run: Run) -> list[str]:
-        """Keep the weights that the ranks have trained and the notebook has not, before they are ended; under which names."""
+        """Store weights that only the ranks have, before these are ended; return their shortest access paths."""
         cells = self.history.cells_before(len(self.history.texts))
         there = {n for c in cells if c.number in self.state.ran for n in names_of(c.source).binds}
         owned = weighted_objects(self.history.namespace, sorted(there))
@@ -217,24 +222,25 @@ class HeldRanks:
         )
 
     def rank_hosts(self) -> dict[int, str]:
+        """Return the name of each rank's host; "" if it has not reported it."""
         cluster = self.require_cluster()
         return {r: str(cluster.rank_report(r).get("host", "")) for r in range(cluster.size)}
 
     def _stall_report(self, stall: Stall) -> StallReport:
-        """The report of ranks that make no progress: a table and its meaning."""
+        """Return a report, a table with explanations, of ranks that make no progress."""
         return report_stall(stall, partial(line_of, cells=self.files), self.rank_hosts())
 
 
-def warn_of_gpus(place: Place, screen: CellOutput) -> None:
-    """Say so where the kernel holds the memory of the GPUs that its ranks use."""
-    if place.is_local or any(is_local(host.name) for host in place.hosts):
+def warn_of_gpus(assignment: Place, screen: CellOutput) -> None:
+    """Show a warning if this kernel holds the memory of GPUs that ranks on this machine need."""
+    if assignment.is_local or any(is_local(host.name) for host in assignment.hosts):
         warning = kernel_warning(kernel_gpus(), os.environ.get(VARIABLE))
         if warning:
             screen.add_line(warning)
 
 
 def wait_ready(cluster: Cluster, screen: CellOutput) -> None:
-    """Wait for ranks, and show how far they are.
+    """Wait until the ranks are ready, and show the progress of their start.
 
     Raises:
         LaunchError: they do not start.
@@ -250,4 +256,5 @@ def wait_ready(cluster: Cluster, screen: CellOutput) -> None:
 
 
 def quote_names(names: Collection[str]) -> str:
+    """Return the names in backticks, sorted and separated by commas."""
     return ", ".join(f"`{name}`" for name in sorted(names))

@@ -27,7 +27,7 @@ class History:
         return texts
 
     def cells_before(self, number: int) -> list[Cell]:
-        """Return the cells that ran without failing before a number, as they were then."""
+        """Return the cells that ran before the cell `number` without failing, with the text that they had then."""
         return [
             Cell(each, masked(text), is_distributed(text), bool(ANY_NAME.search(text)))
             for each, text in enumerate(self.texts[:number])
@@ -35,7 +35,7 @@ class History:
         ]
 
     def number_of(self, body: str) -> int:
-        """Return the number of the cell that runs; IPython has it in its history, unless it was run silently."""
+        """Return the number of the running cell; one past the history if it runs silently."""
         last = len(self.texts) - 1
         return last if self.texts[last].rstrip().endswith(body.rstrip()) else last + 1
 
@@ -46,7 +46,7 @@ class History:
         return namespace
 
     def has_value(self, name: str) -> bool:
-        """Whether a name of the user's has a value."""
+        """Whether the user has given a name a value."""
         return name in self.namespace and name not in self.shell.user_ns_hidden
 
     def user_names(self) -> list[str]:

@@ -53,13 +53,13 @@ class Inspector:
         rank: int | None = None,
         wants_variables: bool = True,
     ) -> dict[str, Any]:
-        """The state of the ranks, as JSON.
+        """Return the state of the ranks, as JSON: a row per rank, advice, output and variables.
 
         Args:
-            cells: by the names of their files on the ranks.
+            cells: the cells by the names of their files on the ranks.
             screen: the output of the last cell.
-            rank: whose output is wanted; None for no rank's.
-            wants_variables: whether variables are.
+            rank: whose output is included; None for no rank's.
+            wants_variables: whether variables are compared.
         """
         with self._lock:
             is_running = screen is not None and not screen.has_ended
@@ -82,43 +82,47 @@ class Inspector:
     def compare_variables(
         self, ranks: Cluster, cells: Cells, names: Sequence[str]
     ) -> tuple[list[ComparedVariable], list[Mapping[str, Any]]]:
-        """The variables with these names, or all, of the ranks that answer; and the rows of those that do not.
+        """Return the ranks' variables with these names, or all; and the rows of ranks that do not answer.
 
-        Nothing is interrupted or restarted, whatever the ranks do: this only looks.
+        Nothing is interrupted or restarted.
         """
         with self._lock:
             rows, _ = self._rank_rows(ranks, cells, is_running=False)
             answering = [row["rank"] for row in rows if row["answers"]]
-            found, silent = _ask_variables(ranks, answering, names, beside=False)
+            found, silent = _ask_variables(ranks, answering, names, during_cell=False)
             absent = {*range(ranks.size)} - {*answering} | {*silent}
             return found, [row for row in rows if row["rank"] in absent]
 
     def _rank_rows(
         self, ranks: Cluster, cells: Cells, is_running: bool
     ) -> tuple[list[dict[str, Any]], list[str]]:
-        """A row for each rank, and why ranks wait, if they hang or one of them stands at a breakpoint."""
+        """Return a row for each rank, and why ranks wait, if they hang or one of them stands at a breakpoint."""
         if ranks is not self._ranks:
             self._ranks, self._progress = ranks, Progress(range(ranks.size), time.monotonic())
-        looks = {
+        reports = {
             r: told
             for r, told in ranks.ask_ranks(remote.panel_state).items()
             if isinstance(told, dict)
         }
-        stall, hang = self._find_stall(ranks, looks, is_running)
+        stall, hang = self._find_stall(ranks, reports, is_running)
         locate = partial(line_of, cells=cells)
         words = explain_stall(hang, locate) if hang else explain_breakpoint(stall, locate)
-        return [self._rank_row(r, ranks, cells, looks, stall) for r in range(ranks.size)], words
+        return [self._rank_row(r, ranks, cells, reports, stall) for r in range(ranks.size)], words
 
     def _find_stall(
-        self, ranks: Cluster, looks: Mapping[int, Mapping[str, Any]], is_running: bool
+        self, ranks: Cluster, reports: Mapping[int, Mapping[str, Any]], is_running: bool
     ) -> tuple[Stall, Stall | None]:
-        """Where all ranks are, and that again if it is a hang."""
+        """Return the positions of all ranks; and these again if the ranks hang, else None.
+
+        Args:
+            reports: of the ranks that answered.
+        """
         now, progress = time.monotonic(), self._progress
-        for rank, told in looks.items():
+        for rank, told in reports.items():
             progress.note_position(rank, told, now)
-        places = {rank: progress.seen[rank][0] for rank in looks}
-        silent = [rank for rank in range(ranks.size) if rank not in looks]
-        since = {r: progress.idle_seconds(r) for r in looks if progress.idle_seconds(r) >= 1}
+        places = {rank: progress.seen[rank][0] for rank in reports}
+        silent = [rank for rank in range(ranks.size) if rank not in reports]
+        since = {r: progress.idle_seconds(r) for r in reports if progress.idle_seconds(r) >= 1}
         here = Stall(tuple(sorted({*silent, *since})), places, since)
         finished = [rank for rank, place in places.items() if place.awaits_work]
         working = [rank for rank in range(ranks.size) if rank not in finished]
@@ -132,10 +136,10 @@ class Inspector:
         rank: int,
         ranks: Cluster,
         cells: Cells,
-        looks: Mapping[int, Mapping[str, Any]],
+        reports: Mapping[int, Mapping[str, Any]],
         stall: Stall,
     ) -> dict[str, Any]:
-        """A rank: its process, its line, what it does and for how many seconds, its memory in bytes."""
+        """Return a rank's row as JSON: process, position, activity and its seconds, memory in bytes."""
         known = ranks.rank_report(rank)
         place = stall.places.get(rank)
         line = line_of(place.cell, cells) if place is not None and place.cell is not None else None
@@ -150,19 +154,22 @@ class Inspector:
             "rank": rank,
             "host": str(known.get("host", "")),
             "pid": known.get("pid", 0),
-            "device": looks.get(rank, {}).get("device", ""),
-            "memory": looks.get(rank, {}).get("memory", 0),
+            "device": reports.get(rank, {}).get("device", ""),
+            "memory": reports.get(rank, {}).get("memory", 0),
             "line": "" if place is None else line_name(place, partial(line_of, cells=cells)),
             "text": "" if line is None else line.text,
             "does": does,
             "seconds": stall.since.get(rank, 0.0),
             "lost": lost is not None,
-            "answers": rank in looks,
+            "answers": rank in reports,
         }
 
 
 def status_rows(ranks: Cluster) -> list[dict[str, Any]]:
-    """A row for each rank in `%hvd status`: number, host, pid, device, memory, whether it is idle."""
+    """Return a row for each rank in `%hvd status`: number, host, pid, device, memory, idle or busy.
+
+    Blocks for at most five seconds. If a rank has failed, only its row is returned.
+    """
     told = [{"rank": rank, **ranks.rank_report(rank)} for rank in range(ranks.size)]
     if not ranks.ready:
         return [{**row, "doing": row.get("stage", "starting")} for row in told]
@@ -179,7 +186,7 @@ def status_rows(ranks: Cluster) -> list[dict[str, Any]]:
 
 
 def table_of_ranks(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """A line for each rank of what `Inspector.panel_state` has found."""
+    """Return a table, as lines of text, of the rows that `Inspector.panel_state` returns."""
     head = ("rank", "host", "at", "does", "for")
     body = [
         (
@@ -192,40 +199,43 @@ def table_of_ranks(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _ask_variables(
-    ranks: Cluster, among: Sequence[int], names: Sequence[str] = (), beside: bool = True
+    ranks: Cluster, asked_ranks: Sequence[int], names: Sequence[str] = (), during_cell: bool = True
 ) -> tuple[list[ComparedVariable], list[int]]:
-    """The variables of some ranks as they are now, and those of the ranks that do not say what theirs are.
+    """Ask some ranks for their variables; return the comparison, and the ranks that did not answer.
+
+    Blocks for at most twice `PANEL_WITHIN` or `VARIABLES_WITHIN` seconds.
 
     Args:
-        names: of variables or parts of them; none for all.
-        beside: as `summarize_variables` has it; then no more is fetched than a running cell can bear.
+        names: variables or parts of them; all if empty.
+        during_cell: as `beside` of `summarize_variables`; also limits the size of what is fetched.
     """
-    within = PANEL_WITHIN if beside else VARIABLES_WITHIN
-    asked = rank_variables.summarize_variables, [*names], beside
-    told = ranks.ask_ranks(*asked, ranks=among, within=within)
+    within = PANEL_WITHIN if during_cell else VARIABLES_WITHIN
+    asked = rank_variables.summarize_variables, [*names], during_cell
+    told = ranks.ask_ranks(*asked, ranks=asked_ranks, within=within)
     told = {rank: found for rank, found in told.items() if isinstance(found, dict)}
     found = compare_summaries(told)
     differing = [each for each in found if each.is_fetched and not each.is_replicated]
-    differing = within_limit(differing) if beside else differing
+    differing = within_limit(differing) if during_cell else differing
     values: Mapping[int, Any] = {}
     if differing:
         values = ranks.ask_ranks(
             rank_variables.values_of_variables,
-            *([each.name for each in differing], beside),
+            *([each.name for each in differing], during_cell),
             ranks=ranks_to_fetch(differing),
             within=within,
         )
     there = {rank: each for rank, each in values.items() if isinstance(each, dict)}
-    return shown_variables(found, there), [rank for rank in among if rank not in told]
+    return shown_variables(found, there), [rank for rank in asked_ranks if rank not in told]
 
 
 def silent_line(row: Mapping[str, Any]) -> str:
-    """Why a rank's variables are not compared."""
+    """Return a line that says why a rank's variables are not compared."""
     at = f" at {row['line']}" if row["line"] else ""
     why = row["does"].removeprefix("lost: ") if row["lost"] else f"it {row['does']}{at}"
     return f"rank {row['rank']} is not compared: {why}"
 
 
 def _variable_as_json(variable: ComparedVariable) -> dict[str, Any]:
+    """Convert a compared variable to JSON for a panel."""
     groups = [{"ranks": g.ranks, "text": g.text, "note": g.note} for g in variable.groups]
     return {"name": variable.name, "groups": groups}

@@ -91,10 +91,12 @@ class Run:
 
     @property
     def is_usable(self) -> bool:
+        """Whether the ranks can run the next cell: none was lost, and none is stuck."""
         return self.lost is None and not self.stuck
 
     @property
     def has_trained(self) -> bool:
+        """Whether any rank has trained in this run."""
         return any(isinstance(reply, Reply) and reply.trained for reply in self.replies.values())
 
     @property
@@ -142,7 +144,7 @@ class CallMonitor:
         self._progress = Progress(ranks, now)
 
     def take_event(self, event: Shown | Output | Answer | None, now: float) -> None:
-        """Take in what is heard of this call, and what is left of earlier ones."""
+        """Process an answer or output; answers and messages of other calls are ignored."""
         if isinstance(event, Answer | Message) and event.call != self.call:
             return
         if isinstance(event, Answer):
@@ -155,7 +157,7 @@ class CallMonitor:
             self._show(event)
 
     def _take_output(self, output: Output) -> None:
-        """Show what a rank has written below Python, but not the marker of its end."""
+        """Show a line that a rank wrote below Python, without the end marker, which is counted."""
         text = output.text
         if self._marker is not None and text.endswith(self._marker):
             self._markers_due -= 1
@@ -165,6 +167,7 @@ class CallMonitor:
             self._show(Message(output.rank, "stream", content, self.call))
 
     def _take_answer(self, rank: int, reply: Any, now: float) -> None:
+        """Record a rank's answer to the call, and when the first error came."""
         self.open.discard(rank)
         self._last_answer = now
         if isinstance(reply, RemoteError):
@@ -187,21 +190,24 @@ class CallMonitor:
         self._progress = Progress(self.open, now)
 
     def all_marked(self) -> bool:
+        """Whether the end markers of all ranks have arrived on both streams."""
         return self._markers_due <= 0
 
     def end_call(self, lost: tuple[int, str] | None = None) -> Run:
-        """How the call ended, as far as it has."""
+        """Return the result of the call so far; ranks that have not answered count as stuck."""
         stuck = tuple(sorted(self.open))
         return Run(self.replies, self.stopped, self.waited, stuck, lost)
 
     def note_stop(self, reason: Reason, now: float) -> None:
+        """Record why and when the call was stopped."""
         self.stopped, self._stopped_at = reason, now
 
     def next_step(self, now: float, timeout: float | None, aborts: bool) -> Step | None:
-        """What is to be done now: interrupt, later abort collective operations and interrupt again and again, then give up.
+        """Return what to do now, or None: interrupt, then abort collective operations, then give up.
 
         Args:
-            timeout: seconds after which the call is stopped. aborts: whether collective operations may be aborted.
+            timeout: seconds after which the call is stopped.
+            aborts: whether collective operations may be aborted.
         """
         if self.stopped is None:
             reason = self.reason_to_stop(now, timeout)
@@ -222,6 +228,7 @@ class CallMonitor:
         return None
 
     def reason_to_stop(self, now: float, timeout: float | None) -> Reason | None:
+        """Return why the call should be stopped now: timeout, error of one rank, or deadlock; else None."""
         if timeout is not None and now - self._started > timeout:
             return "timeout"
         if self._first_error is not None and now - self._first_error > GRACE:
@@ -232,17 +239,17 @@ class CallMonitor:
 
     # Ranks that wait
 
-    def note_position(self, rank: int, told: Mapping[str, Any], now: float) -> None:
-        """Take in where a rank says that it is, and how much it has computed."""
-        if told["call"] == self.question:
-            self._progress.note_position(rank, told, now)
+    def note_position(self, rank: int, report: Mapping[str, Any], now: float) -> None:
+        """Record where a rank reports to be, and its computation time; reports of other calls are ignored."""
+        if report["call"] == self.question:
+            self._progress.note_position(rank, report, now)
 
     def idle_seconds(self, rank: int) -> float:
-        """For how many seconds a rank has computed nothing, in one place; by its own clock."""
+        """Return for how many seconds of its own clock a rank has stayed at one position without computing."""
         return self._progress.idle_seconds(rank)
 
     def tell_stall(self, now: float) -> None:
-        """Tell where the ranks are when some of them have waited for others for long, and when they go on."""
+        """Report the ranks' positions if they hang, and when they continue."""
         stall = self._progress.find_stall(self.open, now, self.replies, WAITS)
         if stall is None or not is_hang(stall):
             self._note_progress()
@@ -251,16 +258,17 @@ class CallMonitor:
             self._show(stall)
 
     def _note_progress(self) -> None:
+        """Report that a stall is over, if there was one."""
         if self._stall is not None:
             waited = max(self._stall.since.values(), default=0.0)
             self._stall = None
             self._show(ProgressResumed(waited))
 
     def _is_deadlock(self, alone: float) -> bool:
-        """Whether all that still run wait in an operation that those who have finished take no part in.
+        """Whether all running ranks wait in an operation in which the finished ones take no part.
 
         Args:
-            alone: for how many seconds nobody has finished. Who has waited long for the last one may just be hearing of it.
+            alone: the seconds since the last rank finished; its end may not have reached the others yet.
         """
 
         def is_waiting(rank: int) -> bool:

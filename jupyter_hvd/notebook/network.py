@@ -26,29 +26,29 @@ class Network:
     times: tuple[tuple[int, float], ...]
 
     def allreduce_seconds(self, size: float) -> float:
-        """Return the time of a ring allreduce of so many bytes: each rank sends 2·(N−1) messages of an N-th of them."""
+        """Return the seconds of a ring allreduce of `size` bytes: each rank sends 2·(N−1) messages of an N-th."""
         messages = 2 * (self.ranks - 1)
         return messages * (size / self.ranks / self.bandwidth + self.latency)
 
     def averaging_seconds(self, size: int) -> float:
-        """Return the time that averaging gradients of so many bytes adds to a step.
+        """Return the seconds that averaging gradients of `size` bytes adds to a step.
 
-        All of a type are one message, which is sent when the last of them is there, in as many buffers as they fill: nothing
-        of it overlaps the backward pass.
+        Gradients of a type are one message, which is sent when the last is there, so that it does not overlap the
+        backward pass. It is split into as many buffers as it fills.
         """
         buffers = ceil(size / FUSED)
         return buffers * self.allreduce_seconds(size / buffers) if buffers else 0.0
 
     def gathering_seconds(self, size: float) -> float:
-        """Return the time of a ring allgather of so many bytes in all: each rank sends N−1 messages of an N-th of them."""
+        """Return the seconds of a ring allgather of `size` bytes in all: each rank sends N−1 messages of an N-th."""
         return (self.ranks - 1) * (size / self.ranks / self.bandwidth + self.latency)
 
     def sharing_seconds(self, size: int, outputs: int) -> float:
-        """Return the time that the messages of a step take with `--batch global`, which follow one another.
+        """Return the seconds of the messages of a step with `--batch global`, which follow one another.
 
         Args:
             size: bytes of the gradients.
-            outputs: bytes of what the model returns for the whole batch.
+            outputs: bytes of the model's outputs for the full batch.
         """
         return self.averaging_seconds(size) + self.gathering_seconds(outputs)
 

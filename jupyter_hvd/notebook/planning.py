@@ -41,7 +41,11 @@ class RanksState:
     pushed: Mapping[str, int] = field(default_factory=dict)
 
     def after_cells(self, numbers: Sequence[int], program: Program, trained: bool) -> RanksState:
-        """When some cells have run there, and have trained."""
+        """Return the state after some cells, of this program, ran on the ranks.
+
+        Args:
+            trained: whether they trained.
+        """
         texts = {number: program.converted[number] for number in numbers}
         return replace(
             self,
@@ -52,15 +56,16 @@ class RanksState:
             again=self.again - {*numbers},
         )
 
-    def having_trained(self) -> RanksState:
-        """When the ranks have trained in a cell that failed then."""
+    def after_failed_training(self) -> RanksState:
+        """Return the state after a cell trained on the ranks and then failed."""
         return replace(self, untrained=frozenset())
 
     def with_given(self, names: Sequence[str], number: int) -> RanksState:
+        """Return the state after the user pushed the values of some names in cell `number`."""
         return replace(self, given={**self.given, **dict.fromkeys(names, number)})
 
     def without_cells(self, numbers: Collection[int], names: Collection[str] = ()) -> RanksState:
-        """The state in which these cells have to run again, and values under these names have to be pushed again."""
+        """Return the state in which some cells must run again, and some names must be pushed again."""
         return replace(
             self,
             again=self.again | {*numbers},
@@ -68,6 +73,7 @@ class RanksState:
         )
 
     def with_pushed(self, digests: Mapping[str, int]) -> RanksState:
+        """Return the state after values with these digests, by name, reached the ranks."""
         return replace(self, pushed={**self.pushed, **digests})
 
 
@@ -107,16 +113,19 @@ def plan_cell(
     same: Callable[[str], frozenset[str]] = lambda _: frozenset(),
     runs_horovod: bool = True,
 ) -> CellPlan:
-    """Plan a cell.
+    """Return the plan of a cell: the earlier cells that run first, the conversion, the values to push.
 
     Args:
-        source: the cell, its magic included. history: the cells that ran before it, `texts` as they were written.
-        has_value: whether the notebook has a value under a name.
-        dependencies: whether the cells that it needs are to run; they are converted with it in any case.
-        travels, copies, same: as `find_needs` has them. runs_horovod: as `refuse_unconvertible` has it.
+        source: the cell, its magic included.
+        history: the cells that ran before it.
+        texts: all cells as they were written, by number.
+        has_value: whether the kernel has a value of this name.
+        dependencies: whether the cells that it needs run first; they are converted with it in any case.
+        travels, copies, same: as in `find_needs`.
+        runs_horovod: as in `refuse_unconvertible`.
 
     Raises:
-        DistributeError: the conversion is refused, or a cell that is needed can run on the ranks no more.
+        DistributeError: the conversion is refused, or a needed cell can no longer run again with the same result.
     """
     current = Cell(number, masked(source), True)
 
@@ -132,7 +141,7 @@ def plan_cell(
         options,
     )
     refuse_unconvertible(program, runs_horovod)
-    again, outdated = again_where_changed(needed, program, state)
+    again, outdated = find_reconverted_cells(needed, program, state)
     if not dependencies:
         outdated = (*outdated, *sorted((again | {*needed.run}) & state.sent.keys() - {*outdated}))
         missing = {name for n in needed.run for name in names_of(masked(texts[n])).binds}
@@ -142,7 +151,7 @@ def plan_cell(
     stays = state.trained | (own - state.untrained)
 
     def can_run(again: Set[int]) -> bool:
-        """Whether cells run again without others that are to stay as they ran, and give what they gave."""
+        """Whether cells can run again without others that must not, and with the same results."""
         found = with_again(again)
         return not found.lost and stays.isdisjoint({*found.run} - {*needed.run} - again)
 
@@ -159,17 +168,17 @@ def plan_cell(
     return CellPlan(number, needed, program, options.guard, outdated)
 
 
-def again_where_changed(
+def find_reconverted_cells(
     needed: Needs, program: Program, state: RanksState
 ) -> tuple[frozenset[int], tuple[int, ...]]:
-    """Which cells are sent again, since their conversion has changed: training has come into sight since, and their data
-    are divided now.
+    """Return the cells to send again because their conversion has changed, and those that stay as they ran.
 
-    What came after them runs again, too, unless something has trained since: models and optimizers are to stay as they are then.
-    Of the cells that the user has run on the ranks himself, none runs again after that. What has trained never does.
+    A conversion changes when a later cell shows that the program trains: then datasets are sharded. Cells that ran after
+    a changed one run again, too, unless something has trained since, because models and optimizers must then stay
+    as they are. After training, cells with `%%distribute` never run again, and cells that trained never do.
 
     Returns:
-        These cells, and those that stay as they ran.
+        The cells to run again; and the changed cells that stay as they ran.
     """
     changed = {n for n in needed.cells if n in state.sent and state.sent[n] != program.converted[n]}
     changed -= state.trained
@@ -185,22 +194,23 @@ def again_where_changed(
 
 
 def find_recovery(
-    state: RanksState, history: Sequence[Cell], parted: Set[str], weights: Set[str]
+    state: RanksState, history: Sequence[Cell], diverged: Set[str], weights: Set[str]
 ) -> tuple[frozenset[int], frozenset[str]]:
-    """How the ranks come to have the same again under some names, where a cell was broken off.
+    """Return how the ranks' values of diverged names become replicated again after an interrupted cell.
 
     Args:
-        history: the cells that have run without failing, in order.
-        parted: names that may stand for other values on each rank now. weights: names that keep theirs.
+        history: the cells that ran without failing, in order.
+        diverged: names whose values may differ between ranks now.
+        weights: names whose weights are kept.
 
     Returns:
-        The cells to run again, those that bind such a name and those that have changed it; and the names that are left
-        as they are, because such a cell has trained, or makes what keeps its weights.
+        The numbers of the cells to run again, which bind or change such a name; and the names that stay diverged, since
+        such a cell has trained or creates an object in `weights`.
     """
     ran = [cell for cell in history if cell.number in state.ran]
     again: set[int] = set()
     left: set[str] = set()
-    for name in parted:
+    for name in diverged:
         touching = [c for c in ran if name in names_of(c.source).binds | names_of(c.source).changes]
         if any(c.distributed or names_of(c.source).binds & weights for c in touching):
             left.add(name)

@@ -48,6 +48,7 @@ class Program:
 
     @property
     def trains(self) -> bool:
+        """Whether the conversion found a training loop."""
         return self.outcome is not None and self.outcome.training_loop != "none"
 
     @cached_property
@@ -88,11 +89,12 @@ class Program:
 
     @property
     def is_refused(self) -> bool:
+        """Whether the conversion refused the program or found it invalid."""
         return self.outcome is not None and self.outcome.status in ("refused", "invalid")
 
     @property
     def uses_horovod(self) -> bool:
-        """Whether it is written for Horovod already, and nothing else is wrong with it."""
+        """Whether the program is written for Horovod already, and nothing else is wrong with it."""
         found = self.outcome.diagnostics if self.outcome else ()
         return {d.code for d in found if d.severity == "error"} == {OWN_HOROVOD}
 
@@ -114,7 +116,10 @@ def convert_program(sources: tuple[tuple[int, str], ...], options: Options) -> P
 
 @lru_cache(maxsize=64)
 def convert_texts(texts: tuple[str, ...], options: Options) -> tuple[list[list[Edit]], Conversion]:
-    """A cell that is run again has another number, and the same conversion."""
+    """Convert some cells as one program; return the edits of each, and the conversion.
+
+    Results are cached by text, so a cell that runs again under another number is not converted again.
+    """
     return convert_cells(texts, options=options)
 
 
@@ -122,7 +127,11 @@ masked = lru_cache(maxsize=2048)(mask_cell)
 
 
 def statements_of(source: str) -> list[str]:
-    """The outermost statements of a cell, each as Python writes it."""
+    """Return the outermost statements of a cell, each as `ast.unparse` prints it.
+
+    Raises:
+        UnparsableError: it is not Python.
+    """
     return [*map(ast.unparse, parse_python(masked(source)).body)]
 
 
@@ -132,10 +141,10 @@ def is_distributed(source: str) -> bool:
 
 
 def runnable_source(source: str) -> str:
-    """A cell as the ranks run it: its lines stay where they are, ours do nothing.
+    """Return a cell as the ranks run it: line numbers stay, our magics do nothing.
 
-    In place of `%%distribute` stands a comment: IPython drops empty lines at the top. Above another cell magic it is
-    such a line, since a cell magic counts at the top alone.
+    A comment replaces `%%distribute`, since IPython drops empty lines at the top. Above another cell magic an empty line
+    does, since a cell magic counts at the top only.
     """
     head: list[str] = []
     start = 0
@@ -152,12 +161,12 @@ def runnable_source(source: str) -> str:
 
 
 def below_magic(body: str) -> str:
-    """A cell as it stands below a magic's line, as ranks run it: its lines stay where they are."""
+    """Return the body of a cell with one line in front for its magic, so that line numbers stay."""
     return f"\n{body}" if CELL_MAGIC.match(body) else f"#\n{body}"
 
 
 def conversion_diff(program: Program, numbers: Sequence[int]) -> list[str]:
-    """The diff of the conversion in some cells."""
+    """Return the lines of a unified diff of the conversion of some cells."""
     lines: list[str] = []
     for number in numbers:
         before, after = program.sources[number], program.converted[number]
@@ -172,10 +181,10 @@ def conversion_diff(program: Program, numbers: Sequence[int]) -> list[str]:
 
 
 def refuse_unconvertible(program: Program, runs_horovod: bool) -> None:
-    """Stop at what cannot be converted.
+    """Raise an error if the program was refused by the converter.
 
     Args:
-        runs_horovod: whether the ranks share nothing, and run programs for Horovod as they are.
+        runs_horovod: whether the ranks share nothing, so that programs for Horovod run unchanged.
 
     Raises:
         DistributeError: with the diagnostics.
@@ -192,13 +201,13 @@ def refuse_unconvertible(program: Program, runs_horovod: bool) -> None:
 
 
 def options_here(batch: Batch | None = None, data: Data | None = None) -> Options:
-    """The options of the folder that the notebook works in; a notebook always goes on, and its ranks have this package.
+    """Return the conversion options for a notebook in the current folder.
 
     Args:
-        batch, data: go before those of the folder.
+        batch, data: override the folder's settings; None for these.
 
     Raises:
-        DistributeError: the settings there are unusable.
+        DistributeError: the settings are invalid.
     """
     given: dict[str, Any] = {"open_ended": True, "standalone": False}
     asked = {"batch": batch, "data": data}
@@ -210,10 +219,10 @@ def options_here(batch: Batch | None = None, data: Data | None = None) -> Option
 
 
 def check_syntax(source: str) -> None:
-    """Refuse a cell that is not Python, with the place.
+    """Raise an error, with line number, if a cell is not valid Python.
 
     Raises:
-        DistributeError
+        DistributeError: the cell is not valid Python.
     """
     fault = syntax_error(masked(source))
     if fault is not None:

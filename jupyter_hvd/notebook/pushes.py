@@ -15,13 +15,13 @@ from ..ranks.serialization import (
     SMALL,
     SerializedValue,
     digest_value,
+    explain_not_transferable,
     is_plain,
     keras_kind,
     pack_module,
     pack_value,
     rate_of,
     unpack_value,
-    why_not,
 )
 from .cell_names import names_of
 from .cell_output import CellOutput
@@ -38,10 +38,10 @@ from .weights import Owned, make_owned, shortest_path
 
 
 def values_for(plan: CellPlan, namespace: Mapping[str, Any]) -> dict[str, SerializedValue]:
-    """The values to push before anything runs: those that no cell makes.
+    """Return the values that must be pushed before anything runs, since no cell creates them.
 
     Raises:
-        DistributeError: one cannot be pushed.
+        DistributeError: a value cannot be pushed.
     """
     values = {}
     for name in sorted(plan.needs.push):
@@ -59,7 +59,7 @@ def values_for(plan: CellPlan, namespace: Mapping[str, Any]) -> dict[str, Serial
 
 
 def replaced_names(plan: CellPlan, namespace: Mapping[str, Any]) -> set[str]:
-    """The names whose values are the notebook's, or the user's, where cells have just made something else of them."""
+    """Return the names whose values needed cells have just overwritten on the ranks, and that must be pushed again."""
     run = [names_of(masked(plan.program.sources[n])) for n in plan.needs.run]
     bound = {name for names in run for name in names.binds}
     changed = {name for names in run for name in names.changes}
@@ -68,7 +68,7 @@ def replaced_names(plan: CellPlan, namespace: Mapping[str, Any]) -> set[str]:
 
 
 def push_of_replaced(held: HeldRanks, plan: CellPlan) -> Push:
-    """The plain values under `replaced_names`, which the ranks do not have any more."""
+    """Return the plain values of `replaced_names`, to push again; in `held.state` they count as not pushed."""
     namespace = held.history.namespace
     names = replaced_names(plan, namespace)
     values = {name: pack_value(namespace[name], limit=None) for name in sorted(names)}
@@ -79,16 +79,16 @@ def push_of_replaced(held: HeldRanks, plan: CellPlan) -> Push:
 
 
 def push_of_changed(values: Mapping[str, SerializedValue], state: RanksState) -> Push:
-    """The plain values that the ranks do not have as they are."""
+    """Return those of some values whose digests differ from what the ranks were sent last."""
     digests = {n: digest_value(v) for n, v in values.items()}
     fresh = [n for n in values if digests[n] != state.pushed.get(n)]
     return Push({AccessPath(n): values[n] for n in fresh}, {n: digests[n] for n in fresh})
 
 
 def plain_values(plan: CellPlan, held: HeldRanks) -> dict[str, SerializedValue]:
-    """The plain values that a cell uses, which other cells may have made otherwise on the ranks.
+    """Return the plain values that a cell uses and that other cells may have set differently on the ranks.
 
-    What is meant to be otherwise there is left out.
+    Names that the conversion makes differ between ranks are left out.
     """
     namespace = held.history.namespace
     used = filter(held.history.has_value, plan.needs.names - plan.program.differing_names)
@@ -96,10 +96,10 @@ def plain_values(plan: CellPlan, held: HeldRanks) -> dict[str, SerializedValue]:
 
 
 def owned_objects(held: HeldRanks, plan: CellPlan, names: Sequence[str]) -> list[Owned]:
-    """What has weights or a state in the notebook, with those that the ranks are to have.
+    """Return the kernel's objects with weights or state, each with the weights that the ranks should have.
 
     Args:
-        names: that lead to them.
+        names: the names from which they are searched.
     """
     every = weighted_objects(held.history.namespace, names, TRAINED)
     ways = [tuple(path for path in each.paths if not path.is_unordered) for each in every]
@@ -111,10 +111,18 @@ def owned_objects(held: HeldRanks, plan: CellPlan, names: Sequence[str]) -> list
     ]
 
 
-def _initial_weights(held: HeldRanks, each: Reached, among: Sequence[Reached]) -> SerializedValue:
-    """What a model is to begin with on the ranks: the notebook's weights, or those that its last ranks had."""
-    own = training_state.pack_state(each, among)
-    for path in map(str, each.paths):
+def _initial_weights(
+    held: HeldRanks, target: Reached, candidates: Sequence[Reached]
+) -> SerializedValue:
+    """Return the weights that a model starts with on the ranks.
+
+    They are the kernel's, or rescued ones if the kernel's have not changed since.
+
+    Args:
+        candidates: all objects that are sent, among which state refers to other objects.
+    """
+    own = training_state.pack_state(target, candidates)
+    for path in map(str, target.paths):
         rescued, before = held.rescued.get(path, (own, 0))
         if before == digest_value(own):
             return rescued
@@ -123,7 +131,7 @@ def _initial_weights(held: HeldRanks, each: Reached, among: Sequence[Reached]) -
 
 
 def learning_rates(namespace: Mapping[str, Any], names: Sequence[str]) -> dict[AccessPath, float]:
-    """The learning rates of the optimizers to which some names lead, by path."""
+    """Return the learning rates of the optimizers that can be reached from some names, by access path."""
     return {
         path: rate
         for each in weighted_objects(namespace, names, TRAINED)
@@ -138,10 +146,12 @@ def learning_rates(namespace: Mapping[str, Any], names: Sequence[str]) -> dict[A
 def sync_with(
     held: HeldRanks, push: Push, beginning: Beginning | None, screen: CellOutput
 ) -> tuple[Sync, Push]:
-    """What ranks take before they run cells, and of that what they have not yet: large values go before.
+    """Return what ranks receive together with a call, and those of its values that are not yet recorded as sent.
+
+    Large values are pushed first, in a call of their own.
 
     Raises:
-        DistributeError: large values have not arrived.
+        DistributeError: this call failed.
     """
     if needs_own_call(held.require_cluster(), push.values):
         failed = push_now(held, push.values, screen)
@@ -153,7 +163,7 @@ def sync_with(
 def push_now(
     held: HeldRanks, values: Mapping[AccessPath, SerializedValue], screen: CellOutput
 ) -> Mapping[str, str]:
-    """Push values in a call of their own, and say so; which have not arrived, by path, and why.
+    """Push values to all ranks in a call of its own, show what arrived, and return why others did not, by path.
 
     Raises:
         DistributeError: the call failed.
@@ -166,7 +176,7 @@ def push_now(
 
 
 def note_arrived(held: HeldRanks, push: Push, run: Run, screen: CellOutput) -> None:
-    """Tell of the values that went with a call, and remember that the ranks have them."""
+    """Show which values arrived together with a call, and record that the ranks have them."""
     reply = run.replies.get(0)
     if isinstance(reply, Reply) and reply.failed is not None:
         _report_pushed(held, push.values, reply.failed, screen)
@@ -174,6 +184,7 @@ def note_arrived(held: HeldRanks, push: Push, run: Run, screen: CellOutput) -> N
 
 
 def _arrived(digests: Mapping[str, int], failed: Collection[str]) -> dict[str, int]:
+    """Return the digests of the values that arrived."""
     return {name: digest for name, digest in digests.items() if name not in failed}
 
 
@@ -183,6 +194,7 @@ def _report_pushed(
     failed: Mapping[str, str],
     screen: CellOutput,
 ) -> None:
+    """Show which values arrived, and which did not."""
     for line in pushed_lines(values, failed, held.rescued.keys()):
         screen.add_line(line)
 
@@ -190,10 +202,11 @@ def _report_pushed(
 def pushed_lines(
     values: Mapping[AccessPath, SerializedValue], failed: Mapping[str, str], rescued: Set[str]
 ) -> Iterator[str]:
-    """Which values have come to the ranks.
+    """Yield lines that say which values arrived on the ranks, and which did not.
 
     Args:
-        failed: why others have not, by path. rescued: paths to weights of the ranks before these.
+        failed: why values did not arrive, by path.
+        rescued: paths to weights of the previous ranks.
     """
     if plain := [str(path) for path, value in values.items() if value.kind not in TRAINED]:
         yield f"pushed: {', '.join(plain)}"
@@ -221,10 +234,10 @@ def pushed_lines(
 
 
 def push_named(held: HeldRanks, names: Iterable[str]) -> None:
-    """Send values from the notebook to every rank.
+    """Push values from the kernel to every rank, whatever their size.
 
     Raises:
-        DistributeError: a name is not there, or its value cannot travel.
+        DistributeError: a name does not exist, or its value cannot be sent.
     """
     namespace = held.history.namespace
     values = {}
@@ -245,10 +258,10 @@ def push_named(held: HeldRanks, names: Iterable[str]) -> None:
 
 
 def pull_named(held: HeldRanks, names: Sequence[str]) -> None:
-    """Bring values from rank 0 into the notebook.
+    """Copy values from rank 0 into the kernel; weights are set in the kernel's own objects.
 
     Raises:
-        DistributeError: a name is not there, or its value cannot travel.
+        DistributeError: a name does not exist, or its value cannot be sent.
     """
     run = held.require_ready().run(
         remote.get_values, [AccessPath(name) for name in names], ranks=[0]
@@ -270,16 +283,20 @@ def pull_named(held: HeldRanks, names: Sequence[str]) -> None:
 
 
 def pack_copied(value: Any, limit: int | None = SMALL) -> SerializedValue:
-    """A value for a name that stands for nothing on the ranks: weights alone are none."""
+    """Serialize a value for a name that the ranks do not have; of kind "none" if only weights could be sent.
+
+    Args:
+        limit: the largest size in bytes; None for no limit.
+    """
     if isinstance(value, ModuleType):
         return pack_module(value)
     packed = pack_value(value, limit)
     if packed.kind not in TRAINED:
         return packed
-    return SerializedValue("none", why=why_not(value))
+    return SerializedValue("none", why=explain_not_transferable(value))
 
 
 def is_copied(value: Any) -> bool:
-    """Whether a value travels as it is, however large."""
+    """Whether a value can be sent as a copy, however large."""
     kind = keras_kind(value)
     return is_plain(value) if kind is None else kind not in TRAINED

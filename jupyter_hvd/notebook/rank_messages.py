@@ -51,16 +51,20 @@ class RankMessages:
         self._messages = Messages(socket, token, self._handle_message)
 
     def call(self, rank: int, call: int, request: bytes, answered: Callable[[Any], None]) -> None:
-        """Let a rank's main thread call a function, and label the output until then by the call's number.
+        """Send a rank a function for its main thread; output until it returns carries the call's number.
 
         Args:
             request: `dump` of the function and its arguments.
-            answered: gets what it returns, or a RemoteError, in another thread.
+            answered: gets the returned value, or a RemoteError, in another thread.
         """
         self._send_request(CALL, rank, request, answered, call)
 
     def ask(self, rank: int, request: bytes, answered: Callable[[Any], None]) -> None:
-        """The same for a function that a rank calls beside what it computes."""
+        """Send a rank a function that another thread calls while the main thread computes.
+
+        Args:
+            request, answered: as for `call`.
+        """
         self._send_request(QUESTION, rank, request, answered, 0)
 
     def close(self) -> None:

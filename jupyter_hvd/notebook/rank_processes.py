@@ -61,7 +61,7 @@ class RankProcesses:
         job: its name. started: when, by the monotonic clock. ready: whether `wait_ready` has seen them ready.
     """
 
-    def __init__(self, place: Place, forks: KeptForks, batch: Batch | None = None) -> None:
+    def __init__(self, assignment: Place, forks: KeptForks, batch: Batch | None = None) -> None:
         """Start them there.
 
         Args:
@@ -73,8 +73,13 @@ class RankProcesses:
         for module, name in (("tensorflow", "TensorFlow"), ("horovod", "Horovod")):
             if find_spec(module) is None:
                 raise LaunchError(f"{name} is not installed here: see `jupyter hvd doctor`")
-        self._place, self.size, self.where, self.batch = place, place.size, place.where, batch
-        forked = place.is_local and place.launcher == HOROVODRUN
+        self._place, self.size, self.where, self.batch = (
+            assignment,
+            assignment.size,
+            assignment.where,
+            batch,
+        )
+        forked = assignment.is_local and assignment.launcher == HOROVODRUN
         self._forks = forks.server_variables() if forked else {}
         self.ready, self._stopped = False, False
         self.started = self._placing = time.monotonic()
@@ -90,7 +95,7 @@ class RankProcesses:
             self._opened = opened.pop_all()
 
     def _open(self, opened: ExitStack) -> None:
-        """Listen for the ranks and start their placement; what ends them is called in the reverse order."""
+        """Listen for the ranks and start their placement; `opened` ends all of it in the reverse order."""
         folder = PrivateFolder()
         opened.callback(folder.remove_folder)
         self.job = folder.job
@@ -161,7 +166,7 @@ class RankProcesses:
         return self.batch is not None
 
     def _sharing_variables(self) -> Mapping[str, str]:
-        """Return the variables by which ranks share what cells compute; none unless that was asked for."""
+        """Return the environment variables by which ranks share batches; none if they share nothing."""
         if self.batch is None:
             return {}
         return {BATCH_VARIABLE: self.batch, SEED_VARIABLE: str(secrets.randbelow(2**31))}
@@ -190,13 +195,13 @@ class RankProcesses:
             self._events.put(report)
 
     def wait_ready(self, progress: Callable[[str, float], None]) -> None:
-        """Wait until every rank has joined Horovod and listens.
+        """Wait until every rank has joined Horovod and takes requests.
 
         Args:
-            progress: told what is going on, and for how many seconds.
+            progress: called with the stage and the seconds so far.
 
         Raises:
-            LaunchError: they did not start, and why; nothing is left running. A RefusedAtStartError may pass by itself.
+            LaunchError: they did not start, and why; no process is left. A RefusedAtStartError may pass by itself.
         """
         if self.ready:
             return
@@ -211,10 +216,10 @@ class RankProcesses:
         self.ready = True
 
     def _advance_start(self) -> bool:
-        """Whether the ranks take requests.
+        """Look once at the start of the ranks; return whether all of them take requests.
 
         Raises:
-            LaunchError: they will not.
+            LaunchError: they never will, or the time is over.
         """
         lost = self.find_lost()
         if lost is not None:
@@ -249,14 +254,14 @@ class RankProcesses:
     # Who is there
 
     def rank_report(self, rank: int) -> Mapping[str, Any]:
-        """Return the process id and host that a rank has reported."""
+        """Return what a rank has reported of itself: process id, host, stage; empty if nothing."""
         member = self._lifelines.members.get(f"rank {rank}") or self._lifelines.gone.get(
             f"rank {rank}"
         )
         return member.told if member else {}
 
     def find_lost(self, ranks: Collection[int] | None = None) -> tuple[int, str] | None:
-        """Return the rank that went first, of all or of some, and how; None if all are there."""
+        """Return the rank that failed first, of all or of some, and how; None if none has."""
         ranks = range(self.size) if ranks is None else ranks
         for name, member in list(self._lifelines.gone.items()):
             if name.startswith("rank ") and (rank := int(name.removeprefix("rank "))) in ranks:
@@ -278,13 +283,13 @@ class RankProcesses:
         return describe_exit(code, self.rank_report(rank).get("host", ""))
 
     def _await_exit(self, rank: int) -> None:
-        """The launcher names the exit code a moment after the connection has ended."""
+        """Wait, at most 1.5 s, until the launcher has reported a rank's exit code, which follows the disconnection."""
         deadline = time.monotonic() + 1.5
         while rank not in self._exits and time.monotonic() < deadline:
             time.sleep(0.02)
 
     def _has_ended(self) -> bool:
-        """Whether the placement has ended, and so the job."""
+        """Whether the placement's process has ended, and so the job."""
         return self._placement is not None and self._placement.poll() is not None
 
     def _living_ranks(self) -> list[int]:

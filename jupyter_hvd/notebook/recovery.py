@@ -21,36 +21,40 @@ def judge_run(
     held: HeldRanks,
     run: Run,
     screen: CellOutput,
-    what: str | None = None,
+    heading: str | None = None,
     timeout: float | None = None,
     plan: CellPlan | None = None,
-    together: bool = True,
+    same_end: bool = True,
 ) -> None:
-    """Report what went wrong in a run, and see to it that the ranks are usable.
+    """If a run failed, interrupt, synchronize or restart the ranks until they are usable, and raise its error.
 
     Args:
-        what: a line above the report. timeout: the seconds that the run was given.
-        together: whether all ranks were to come to the same end.
+        heading: a line above the report.
+        timeout: the seconds that the run was given.
+        plan: the plan of the cell that ran, if it was one.
+        same_end: whether all ranks ran the same code.
 
     Raises:
-        DistributeError: something did.
+        DistributeError: the run failed.
     """
     failure = failure_of(run, held.files, timeout)
     if failure is None:
         return
     screen.show_rest()
     if run.has_trained:
-        held.state = held.state.having_trained()
+        held.state = held.state.after_failed_training()
     lines = [
-        *([what] if what else []),
+        *([heading] if heading else []),
         *failure.lines,
-        *_recover_ranks(held, run, plan, together),
+        *_recover_ranks(held, run, plan, same_end),
     ]
     raise named_error(failure.name, failure.message, lines)
 
 
 def compare_weights(held: HeldRanks, run: Run, program: Program, screen: CellOutput) -> None:
-    """Compare the ranks' weights where a run has trained.
+    """Compare the ranks' weights if a run has trained and digests differ. Calls all ranks.
+
+    For programs that use Horovod themselves, a difference is only shown.
 
     Raises:
         DistributeError: they differ.
@@ -67,11 +71,11 @@ def compare_weights(held: HeldRanks, run: Run, program: Program, screen: CellOut
         raise named_error(failure.name, failure.message, list(failure.lines))
 
 
-def _recover_ranks(held: HeldRanks, run: Run, plan: CellPlan | None, together: bool) -> list[str]:
-    """Make sure that the next cell finds usable ranks, with the state that they have if that can be; says which."""
+def _recover_ranks(held: HeldRanks, run: Run, plan: CellPlan | None, same_end: bool) -> list[str]:
+    """Make the ranks usable for the next cell: as they are, synchronized, or restarted; return lines that say which."""
     cluster = held.require_cluster()
     usable = run.is_usable and not run.waited and cluster.ranks_agree()
-    if usable and (run.in_step or not together):
+    if usable and (run.in_step or not same_end):
         return []
     # Those that share each batch begin no training with a broadcast.
     goes_on = not cluster.shares_batches
@@ -95,13 +99,13 @@ def _recover_ranks(held: HeldRanks, run: Run, plan: CellPlan | None, together: b
 
 
 def _synchronize_ranks(held: HeldRanks, plan: CellPlan | None) -> list[str] | None:
-    """Let the ranks go on as one program after a cell was interrupted on them at different points.
+    """Make the ranks usable as one program after a cell was interrupted on them at different points.
 
-    Weights are broadcast by the next training. What the cell has changed beside them, and what gives its elements in an
-    order of its own, is made anew, by its cell, when it is needed: what it is on each rank, the notebook does not know.
+    The next training broadcasts rank 0's weights. Other data that the cell changed, and iterators that it used, may
+    differ between ranks; their cells run again when they are needed.
 
     Returns:
-        what the user must know, None where the ranks are not usable.
+        Lines for the user; None if the ranks are not usable.
     """
     if plan is None or plan.program.uses_horovod:
         return []  # what is as it was; and ranks that may mean to differ
@@ -129,5 +133,5 @@ def _synchronize_ranks(held: HeldRanks, plan: CellPlan | None) -> list[str] | No
 
 
 def is_trained(value: Any) -> bool:
-    """Whether a value keeps what training has made of it: a model, a layer, a variable, an optimizer."""
+    """Whether a value has training state: a model, a layer, a variable, an optimizer."""
     return keras_kind(value) in TRAINED or hasattr(value, "apply_gradients")

@@ -28,7 +28,7 @@ class Failure:
 
 
 def failure_of(run: Run, cells: Cells, timeout: float | None = None) -> Failure | None:
-    """The failure of a run; None where it succeeded.
+    """Return the failure of a run, as shown to the user; None if it succeeded.
 
     Args:
         cells: the cells by the names of their files on the ranks.
@@ -89,10 +89,12 @@ def quit_failure(rank: int, error: RemoteError, cells: Cells) -> Failure:
 
 
 def headed_failure(name: str, message: str, *more: str) -> Failure:
+    """Return a failure whose first line is its name, in red, and its message; other lines follow."""
     return Failure(name, message, (f"{RED}{name}{PLAIN}: {message}", *more))
 
 
 def stuck_lines(run: Run) -> list[str]:
+    """Return a line about the ranks that did not react to the interrupt; none if all did."""
     if run.stuck:
         return [f"{ranks_text(run.stuck)} waited in an operation that cannot be interrupted."]
     if run.waited:
@@ -103,7 +105,7 @@ def stuck_lines(run: Run) -> list[str]:
 
 
 def position_lines(errors: Mapping[int, Reply], cells: Cells) -> list[str]:
-    """Where the interrupted ranks were."""
+    """Return a line for each interrupted rank: the user's line at which it was."""
     lines = []
     for rank, reply in sorted(errors.items()):
         line = last_line(reply.error, cells) if reply.error else None
@@ -119,12 +121,16 @@ def last_line(error: RemoteError, cells: Cells) -> Line | None:
     return next((line for line in reversed([*lines]) if line is not None), None)
 
 
-def line_of(place: tuple[str, int], cells: Cells) -> Line | None:
-    """The user's line for a place in a cell as it was sent."""
-    cell = cells.get(place[0])
+def line_of(rank_position: tuple[str, int], cells: Cells) -> Line | None:
+    """Return the user's line for a position on a rank; None if its file is no cell.
+
+    Args:
+        rank_position: file and line, as the cell was sent.
+    """
+    cell = cells.get(rank_position[0])
     if cell is None:
         return None
-    number = cell.user_line(place[1])
+    number = cell.user_line(rank_position[1])
     rows = cell.source.splitlines()
     text = rows[number - 1].strip() if 0 < number <= len(rows) else ""
     return Line(f"In[{cell.number}], line {number}", text)

@@ -15,7 +15,7 @@ CONTEXT = 2
 
 
 def in_user_lines(text: str, cells: Mapping[str, SentCell]) -> str:
-    """`File "<In[3]#7>", line 9` in TensorFlow's own reports, said of the user's cell."""
+    """Replace file names and lines of sent cells, in a text of TensorFlow's, by the user's cells and lines."""
 
     def replace_file(match: re.Match[str]) -> str:
         cell = cells.get(match[1])
@@ -29,10 +29,10 @@ def in_user_lines(text: str, cells: Mapping[str, SentCell]) -> str:
 
 
 def render_traceback(error: RemoteError, where: str, cells: Mapping[str, SentCell]) -> list[str]:
-    """The lines of a traceback, as IPython shows one.
+    """Return the lines of a traceback, as IPython shows one; its causes come first.
 
     Args:
-        where: "rank 1".
+        where: the rank, such as "rank 1".
         cells: the cells by the names of their files on the ranks.
     """
     lines: list[str] = []
@@ -61,6 +61,7 @@ def render_traceback(error: RemoteError, where: str, cells: Mapping[str, SentCel
 def render_frame(
     file: str, line: int, name: str, code: str, cells: Mapping[str, SentCell]
 ) -> list[str]:
+    """Return the lines for one frame: with an excerpt of the user's cell, or with one line of another file."""
     inside = "" if name == "<module>" else f", in {GREEN}{name}{PLAIN}"
     cell = cells.get(file)
     if cell is None:
@@ -73,7 +74,7 @@ def render_frame(
 
 
 def code_excerpt(source: str, line: int) -> list[str]:
-    """A line of a cell with its neighbours, and an arrow to it."""
+    """Return a line of a cell with its neighbours, and an arrow to it."""
     rows = source.splitlines()
     shown = []
     for number in range(max(1, line - CONTEXT), min(len(rows), line + CONTEXT) + 1):
@@ -86,7 +87,7 @@ def code_excerpt(source: str, line: int) -> list[str]:
 
 
 def find_blamed_rank(errors: Mapping[int, Reply]) -> int:
-    """The rank whose error is the cause: the first that is not only the echo of another's."""
+    """Return the rank whose error is the cause: the earliest that does not only repeat another rank's failure."""
 
     def is_echo(error: RemoteError | None) -> bool:
         return error is not None and (

@@ -36,9 +36,9 @@ class Push:
         return Push({**self.values, **other.values}, {**self.digests, **other.digests})
 
 
-def push_of_weights(owned: Sequence[Owned], known: Mapping[str, int]) -> Push:
+def push_of_weights(owned: Sequence[Owned], sent_digests: Mapping[str, int]) -> Push:
     """Collect the weights of the kernel that differ from the ranks' copies, with the digests of all."""
-    differ = outermost_objects([each for each in owned if not each.is_known(known)])
+    differ = outermost_objects([each for each in owned if not each.is_known(sent_digests)])
     return Push(
         {path: each.weights for each in differ for path in each.paths},
         {str(path): each.digest for each in owned for path in each.paths},
@@ -46,12 +46,12 @@ def push_of_weights(owned: Sequence[Owned], known: Mapping[str, int]) -> Push:
 
 
 def needs_own_call(ranks: Cluster, values: Mapping[AccessPath, SerializedValue]) -> bool:
-    """Whether values are large enough to go through shared memory, before the cell that needs them."""
+    """Whether values are so large that they are sent through shared memory, in a call before the cell's."""
     return ranks.is_local and sum(map(size_of, values.values())) >= LARGE
 
 
 def push_values(ranks: Cluster, values: Mapping[AccessPath, SerializedValue]) -> Run:
-    """Bind values on every rank, or set weights there; the ranks answer with what failed."""
+    """Bind values or set weights on every rank, in one call; the replies say what failed, by path."""
     buffers: list[pickle.PickleBuffer] = []
     head = pickle.dumps(dict(values), protocol=5, buffer_callback=buffers.append)
     size = sum(buffer.raw().nbytes for buffer in buffers)

@@ -33,6 +33,7 @@ class RankGroup:
 
     @property
     def text(self) -> str:
+        """The value as shown to the user."""
         if self.summary is None:
             return "not there"
         compared = "" if self.summary.digest is not None else " (not compared)"
@@ -48,6 +49,7 @@ class ComparedVariable:
 
     @property
     def is_replicated(self) -> bool:
+        """Whether all ranks have the same value."""
         return len(self.groups) == 1
 
     @property
@@ -61,14 +63,17 @@ class ComparedVariable:
 
 
 def compare_summaries(
-    told: Mapping[int, Mapping[str, VariableSummary]],
+    summaries: Mapping[int, Mapping[str, VariableSummary]],
 ) -> list[ComparedVariable]:
     """Group the ranks by their values of each variable; variables that differ come first.
 
-    What is in the background is left out where it is replicated.
+    Replicated variables that belong to the background are left out.
+
+    Args:
+        summaries: the summaries of each rank, by variable.
     """
-    names = dict.fromkeys(name for rank in sorted(told) for name in told[rank])
-    found = [ComparedVariable(name, tuple(_group_ranks(name, told))) for name in names]
+    names = dict.fromkeys(name for rank in sorted(summaries) for name in summaries[rank])
+    found = [ComparedVariable(name, tuple(_group_ranks(name, summaries))) for name in names]
     shown = [
         each
         for each in found
@@ -79,30 +84,31 @@ def compare_summaries(
 
 
 def _group_ranks(
-    name: str, told: Mapping[int, Mapping[str, VariableSummary]]
+    name: str, summaries: Mapping[int, Mapping[str, VariableSummary]]
 ) -> Iterator[RankGroup]:
+    """Yield the groups of ranks with equal values of a variable, rank 0's first; unread values join it."""
     of_value: dict[Any, list[int]] = {}
     unread = []
-    for rank in sorted(told):
-        summary = told[rank].get(name)
+    for rank in sorted(summaries):
+        summary = summaries[rank].get(name)
         if summary is not None and summary.digest is None and summary.is_unread:
             unread.append(rank)  # which may have the value of any
             continue
         same = None if summary is None else summary.digest or summary.text
         of_value.setdefault(same, []).append(rank)
     first, *others = [*of_value.values()] or [[]]
-    yield RankGroup(tuple(sorted([*unread, *first])), told[(first or unread)[0]].get(name))
+    yield RankGroup(tuple(sorted([*unread, *first])), summaries[(first or unread)[0]].get(name))
     for ranks in others:
-        yield RankGroup(tuple(ranks), told[ranks[0]].get(name))
+        yield RankGroup(tuple(ranks), summaries[ranks[0]].get(name))
 
 
 def ranks_to_fetch(differing: Sequence[ComparedVariable]) -> list[int]:
-    """The ranks whose values are to be fetched: one of each group."""
+    """Return the first rank of each group; these ranks send their values."""
     return sorted({group.ranks[0] for each in differing for group in each.groups})
 
 
 def within_limit(differing: Sequence[ComparedVariable]) -> list[ComparedVariable]:
-    """As many of some variables, the smallest first, as are together not too large to fetch."""
+    """Return as many variables, the smallest first, as are together small enough to be fetched."""
     found, total = [], 0
     for each in sorted(differing, key=_size_of_variable):
         total += _size_of_variable(each)
@@ -112,21 +118,22 @@ def within_limit(differing: Sequence[ComparedVariable]) -> list[ComparedVariable
 
 
 def _size_of_variable(variable: ComparedVariable) -> int:
+    """Return the bytes to fetch for a variable: its sizes in all groups, summed."""
     return sum(group.summary.size for group in variable.groups if group.summary is not None)
 
 
 def shown_variables(
-    found: Sequence[ComparedVariable], values: Mapping[int, Mapping[str, SerializedValue]]
+    compared: Sequence[ComparedVariable], values: Mapping[int, Mapping[str, SerializedValue]]
 ) -> list[ComparedVariable]:
-    """Say of each group of ranks where its value first differs from rank 0's, and by how much.
+    """Add to each group a note on where its value first differs from rank 0's; variables that differ come first.
 
-    Digests of equal values may differ, as those of sets do: then the ranks are one group after all.
+    Digests of equal values may differ, as those of sets do. Such groups are merged.
 
     Args:
-        values: of variables that differ, by rank.
+        values: of the variables that differ, by rank and name.
     """
     shown = []
-    for variable in found:
+    for variable in compared:
         first, *others = variable.groups
         groups = [first]
         for group in others:
@@ -155,6 +162,7 @@ class VariablesTable:
         return "\n".join([*table_of_variables(self.shown), *self.silent])
 
     def _repr_html_(self) -> str:
+        """Return the table as HTML, for IPython."""
         rows = "".join(_row_as_html(*row) for row in _rows_of(self.shown))
         heads = "".join(f'<th style="text-align: left">{name}</th>' for name in HEAD)
         silent = "".join(f"<p>{html.escape(line)}</p>" for line in self.silent)
@@ -162,7 +170,7 @@ class VariablesTable:
 
 
 def _rows_of(shown: Sequence[ComparedVariable]) -> Iterator[tuple[str, str, str, str]]:
-    """For each group of ranks the name of the variable, if it is the first; the ranks, the value, and the note."""
+    """Yield a row per group of ranks: the variable's name, in the first row only; the ranks, the value, the note."""
     for variable in shown:
         name = variable.name if variable.is_replicated else f"{DIFFERS}{variable.name}"
         for place, group in enumerate(variable.groups):
@@ -171,6 +179,7 @@ def _rows_of(shown: Sequence[ComparedVariable]) -> Iterator[tuple[str, str, str,
 
 
 def _row_as_html(name: str, ranks: str, text: str, note: str) -> str:
+    """Return a row of the table as HTML; a variable that differs is bold."""
     strong = "; font-weight: bold" if name.startswith(DIFFERS) else ""
     below = f"<br><small>{html.escape(note)}</small>" if note else ""
     return (
@@ -180,7 +189,7 @@ def _row_as_html(name: str, ranks: str, text: str, note: str) -> str:
 
 
 def table_of_variables(shown: Sequence[ComparedVariable]) -> list[str]:
-    """A line for each group of ranks; below one that differs, where it first does and by how much."""
+    """Return a table, as lines of text, with a row per group of ranks and its note below."""
     rows = [*_rows_of(shown)]
     head, *lines = align_columns([HEAD, *(row[:3] for row in rows)])
     margin = " " * head.rindex(HEAD[2])
@@ -196,7 +205,7 @@ def _first_difference(
     group: RankGroup,
     values: Mapping[int, Mapping[str, SerializedValue]],
 ) -> str | None:
-    """Where the value of a group first differs from that of the first, "" where that is not known; None where it does not."""
+    """Return where the value of a group first differs from rank 0's; "" if unknown, None if it does not."""
     first = variable.groups[0]
     if first.summary is None or group.summary is None or not variable.is_fetched:
         sizes = [each.summary.size for each in (first, group) if each.summary is not None]
@@ -211,64 +220,66 @@ def _first_difference(
     return f"differs from {ranks_text(first.ranks[:1])}: {found}"
 
 
-def first_difference(zero: Any, other: Any, parts: Sequence[str] = (), path: str = "") -> str:
-    """Where two values first differ, and by how much; '' where no difference can be named.
+def first_difference(expected: Any, actual: Any, parts: Sequence[str] = (), path: str = "") -> str:
+    """Return where two values first differ, and by how much; "" if no difference can be named.
 
     Args:
         parts: the names of a list's elements.
-        path: what leads to the values.
+        path: the access path of the values.
     """
     import numpy as np
 
     where = f"{path}: " if path else ""
-    zero, other = map(_as_plain, (zero, other))
-    if type(zero) is not type(other):
-        return f"{where}{type(other).__name__} instead of {type(zero).__name__}"
-    if isinstance(zero, np.ndarray):
-        return _difference_of_arrays(zero, other, path)
-    if isinstance(zero, Mapping):
-        if missing := [key for key in zero if key not in other]:
+    expected, actual = map(_as_plain, (expected, actual))
+    if type(expected) is not type(actual):
+        return f"{where}{type(actual).__name__} instead of {type(expected).__name__}"
+    if isinstance(expected, np.ndarray):
+        return _difference_of_arrays(expected, actual, path)
+    if isinstance(expected, Mapping):
+        if missing := [key for key in expected if key not in actual]:
             return f"{where}has no {missing[0]!r}"
-        if added := [key for key in other if key not in zero]:
+        if added := [key for key in actual if key not in expected]:
             return f"{where}has {added[0]!r}, too"
-        if list(zero) != list(other):
+        if list(expected) != list(actual):
             return f"{where}the keys are in another order"
-        pairs = [(f"{path}[{key!r}]", zero[key], other[key]) for key in zero]
-    elif isinstance(zero, (list, tuple)):
-        if len(zero) != len(other):
-            return f"{where}{len(other)} elements instead of {len(zero)}"
-        names = parts if len(parts) == len(zero) else [f"{path}[{k}]" for k in range(len(zero))]
-        pairs = list(zip(names, zero, other, strict=True))
-    elif isinstance(zero, (set, frozenset)):
-        for more, has in ((zero - other, "has no"), (other - zero, "has")):
+        pairs = [(f"{path}[{key!r}]", expected[key], actual[key]) for key in expected]
+    elif isinstance(expected, (list, tuple)):
+        if len(expected) != len(actual):
+            return f"{where}{len(actual)} elements instead of {len(expected)}"
+        names = (
+            parts if len(parts) == len(expected) else [f"{path}[{k}]" for k in range(len(expected))]
+        )
+        pairs = list(zip(names, expected, actual, strict=True))
+    elif isinstance(expected, (set, frozenset)):
+        for more, has in ((expected - actual, "has no"), (actual - expected, "has")):
             if more:
                 return f"{where}{has} {shorten_text(repr(min(more, key=repr)))}"
         return ""
-    elif isinstance(zero, str):
-        pairs_of_letters = enumerate(zip(zero, other, strict=False))
-        shorter = min(len(zero), len(other))
+    elif isinstance(expected, str):
+        pairs_of_letters = enumerate(zip(expected, actual, strict=False))
+        shorter = min(len(expected), len(actual))
         start = next((at for at, (a, b) in pairs_of_letters if a != b), shorter)
-        own, its = (text[start : start + MOST_CHARACTERS // 4] for text in (zero, other))
-        return "" if zero == other else f"{path}[{start}]: {its!r} instead of {own!r}"
-    elif isinstance(zero, bytes):
-        return "" if zero == other else f"{where}other bytes"
+        own, its = (text[start : start + MOST_CHARACTERS // 4] for text in (expected, actual))
+        return "" if expected == actual else f"{path}[{start}]: {its!r} instead of {own!r}"
+    elif isinstance(expected, bytes):
+        return "" if expected == actual else f"{where}other bytes"
     else:
         size = (
-            f", a difference of {abs(other - zero):.3g}"
-            if isinstance(zero, (int, float, complex))
+            f", a difference of {abs(actual - expected):.3g}"
+            if isinstance(expected, (int, float, complex))
             else ""
         )
-        same = repr(zero) == repr(other)
+        same = repr(expected) == repr(actual)
         return (
             ""
             if same
-            else f"{where}{shorten_text(repr(other))} instead of {shorten_text(repr(zero))}{size}"
+            else f"{where}{shorten_text(repr(actual))} instead of {shorten_text(repr(expected))}{size}"
         )
     return next(filter(None, (first_difference(a, b, (), name) for name, a, b in pairs)), "")
 
 
 def _as_plain(value: Any) -> Any:
-    """A table as an array, a number of NumPy's as one of Python's."""
+    """Convert a table to an array and a NumPy scalar to a Python number; return other values unchanged."""
     import numpy as np
 
     if isinstance(value, np.generic):
@@ -276,26 +287,27 @@ def _as_plain(value: Any) -> Any:
     return value.to_numpy() if hasattr(value, "to_numpy") else value
 
 
-def _difference_of_arrays(zero: Any, other: Any, path: str) -> str:
+def _difference_of_arrays(expected: Any, actual: Any, path: str) -> str:
+    """Return where two arrays first differ, the largest difference, and the count; "" if they are equal."""
     import numpy as np
 
     where = f"{path}: " if path else ""
-    if (zero.shape, zero.dtype) != (other.shape, other.dtype):
-        return f"{where}{other.dtype} {other.shape} instead of {zero.dtype} {zero.shape}"
-    differ = zero != other
-    is_number = zero.dtype.kind in "biufc"
-    if zero.dtype.kind in "fc":
-        differ &= ~(np.isnan(zero) & np.isnan(other))
+    if (expected.shape, expected.dtype) != (actual.shape, actual.dtype):
+        return f"{where}{actual.dtype} {actual.shape} instead of {expected.dtype} {expected.shape}"
+    differ = expected != actual
+    is_number = expected.dtype.kind in "biufc"
+    if expected.dtype.kind in "fc":
+        differ &= ~(np.isnan(expected) & np.isnan(actual))
     if not differ.any():
-        same = zero.dtype.kind not in "fc" or zero.tobytes() == other.tobytes()
+        same = expected.dtype.kind not in "fc" or expected.tobytes() == actual.tobytes()
         return "" if same else f"{where}equal numbers with other bits, as 0.0 and -0.0 are"
     index = tuple(map(int, np.argwhere(differ)[0]))
     place = path + (f"[{', '.join(map(str, index))}]" if index else "")
-    values = f"{other[index]} instead of {zero[index]}"
+    values = f"{actual[index]} instead of {expected[index]}"
     told = [f"{place}: {values}" if place else values]
     if is_number:
-        wide = np.complex128 if zero.dtype.kind == "c" else np.float64
-        apart = np.abs(zero.astype(wide) - other.astype(wide))[differ]
+        wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+        apart = np.abs(expected.astype(wide) - actual.astype(wide))[differ]
         finite = apart[np.isfinite(apart)]
         if finite.size:
             told.append(f"largest difference {finite.max():.3g}")

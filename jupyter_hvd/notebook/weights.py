@@ -23,17 +23,17 @@ class Owned:
     weights: SerializedValue
     digest: int
 
-    def is_known(self, known: Mapping[str, int]) -> bool:
-        """Whether the ranks have these weights there, by digests of what they have."""
-        return all(known.get(str(path)) == self.digest for path in self.paths)
+    def is_known(self, sent_digests: Mapping[str, int]) -> bool:
+        """Whether the ranks have these weights under all paths, by the digests of what they have."""
+        return all(sent_digests.get(str(path)) == self.digest for path in self.paths)
 
 
-def outermost_objects(found: Sequence[Owned]) -> list[Owned]:
-    """Without the layers and variables of models that are there themselves."""
-    own = [frozenset(map(id, weights_of(each.value))) for each in found]
+def outermost_objects(objects: Sequence[Owned]) -> list[Owned]:
+    """Return these objects without those whose weights are part of another's."""
+    own = [frozenset(map(id, weights_of(each.value))) for each in objects]
     return [
         one
-        for place, one in enumerate(found)
+        for place, one in enumerate(objects)
         if not any(
             own[place] < other or (own[place] == other and k < place) for k, other in enumerate(own)
         )
@@ -41,8 +41,9 @@ def outermost_objects(found: Sequence[Owned]) -> list[Owned]:
 
 
 def paths_in_use(paths: Sequence[AccessPath], used: Collection[str]) -> tuple[AccessPath, ...]:
-    """Of the paths to one object those from names that a cell uses, where there are any: what names share may be parted on the
-    other side, a loop's variable have gone on, and they are the ones that count.
+    """Return those of an object's paths whose names a cell uses; all paths if there are none.
+
+    Paths from other names may lead to another object on the other side, for example through a loop variable.
     """
     return tuple(path for path in paths if path.name in used) or tuple(paths)
 
@@ -50,8 +51,9 @@ def paths_in_use(paths: Sequence[AccessPath], used: Collection[str]) -> tuple[Ac
 def find_counterparts(
     paths: Sequence[AccessPath], namespace: Mapping[str, Any], used: Collection[str]
 ) -> list[Reached]:
-    """The notebook's counterpart of an object on the ranks, and its access paths. They may be several, where a
-    cell on the ranks has given an object a second name.
+    """Return the kernel's objects that correspond to an object on the ranks, with their access paths.
+
+    There may be several, if a cell has given one object a second name on the ranks.
     """
     values = {path: path.follow_path(namespace) for path in paths}
     there = [path for path in paths if keras_kind(values[path]) in TRAINED]
@@ -59,7 +61,7 @@ def find_counterparts(
 
 
 def replicated_digests(answers: Collection[Mapping[str, int]]) -> dict[str, int]:
-    """The digests that are the same on all ranks."""
+    """Return the digests that are the same on all ranks."""
     first, *others = answers
     return {path: own for path, own in first.items() if all(o.get(path) == own for o in others)}
 
@@ -67,11 +69,12 @@ def replicated_digests(answers: Collection[Mapping[str, int]]) -> dict[str, int]
 def make_owned(
     value: Any, paths: Sequence[AccessPath], used: Collection[str], weights: SerializedValue
 ) -> Owned:
+    """Return an object of the kernel with the paths that a cell uses, and the weights that the ranks should have."""
     return Owned(value, paths_in_use(paths, used), weights, digest_value(weights))
 
 
 def same_models(namespace: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, frozenset[str]]:
-    """For each of some names those that stand for the same models, for layers of them, or for containers of them."""
+    """Return for each name the names that refer to the same models, to layers of them, or to containers of them."""
     parts: dict[str, set[int]] = {}
     for each in weighted_objects(namespace, names):
         for path in each.paths:
@@ -85,13 +88,13 @@ def same_models(namespace: Mapping[str, Any], names: Sequence[str]) -> Mapping[s
 
 
 def parts_of_model(model: Any) -> set[int]:
-    """The ids of a model, its layers and their variables: what two that have any in common share."""
+    """Return the ids of a model, its layers and its variables; models that share a part have an id in common."""
     layers = model._flatten_layers() if hasattr(model, "_flatten_layers") else [model]
     return {*map(id, (*layers, *weights_of(model), model))}
 
 
 def shortest_path(paths: Sequence[AccessPath]) -> str:
-    """The name of an object for users: its shortest access path."""
+    """Return the shortest access path of an object, which names it in messages."""
     return str(min(paths, key=lambda path: len(path.steps)))
 
 

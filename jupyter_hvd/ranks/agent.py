@@ -33,7 +33,7 @@ LAST_WORDS = 1.0
 LATE_WORDS = 10.0
 
 
-class Link:
+class PlacementConnection:
     """The agent's end of what connects it with the placement."""
 
     def __init__(self, lines: IO[bytes], out: IO[bytes]) -> None:
@@ -41,31 +41,36 @@ class Link:
         self._speaking = threading.Lock()
 
     def send_message(self, message: Mapping[str, Any]) -> None:
+        """Send a message to the placement; a broken connection is ignored."""
         with self._speaking, suppress(OSError):
             self._out.write(encode_message(message))
             self._out.flush()
 
     def next_message(self) -> dict[str, Any]:
-        """The placement's next message. When there are no more, the job has ended, and so does this process."""
+        """Wait for the placement's next message; end this process when the connection has ended."""
         message = None
         with suppress(OSError):
             message = decode_message(self._lines.readline())
         return message or end_self()
 
 
-def link_to(address: str) -> Link:
-    """The link over a connection; where nobody listens that knows the job's token, the process ends."""
+def connect_to_placement(address: str) -> PlacementConnection:
+    """Connect to the placement at HOST:PORT; end this process if nobody there knows the job's token."""
     rank = int(os.environ[RANK_VARIABLE])
     who = {"rank": rank, "host": os.uname().nodename}
     try:
         connection, lines = connect_as(f"rank {rank}", address, take_token(), who)
     except OSError:
         end_self()
-    return Link(lines, connection.makefile("wb"))
+    return PlacementConnection(lines, connection.makefile("wb"))
 
 
 def start_rank(orders: Mapping[str, Any]) -> subprocess.Popen[bytes] | Fork:
-    """The rank's process: a fork of a server where there is one for it.
+    """Start the rank's process: a fork of a server if possible, else a new interpreter.
+
+    Args:
+        orders: the keys `module`, `arguments`, `directory`, `environment` (added to this process's), and `fork`, whether
+            a fork is wanted.
 
     Raises:
         OSError: it cannot be started.
@@ -87,12 +92,13 @@ def start_rank(orders: Mapping[str, Any]) -> subprocess.Popen[bytes] | Fork:
 
 
 def follow_process(
-    process: subprocess.Popen[bytes] | Fork, pass_on: Callable[[str, str], None]
+    process: subprocess.Popen[bytes] | Fork, forward: Callable[[str, str], None]
 ) -> int:
-    """Pass on what a process writes until it ends, and give its exit code as a shell does: 137 where signal 9 ended it.
+    """Forward a process's output until it ends; return its exit code, 128 + n for signal n.
 
     Args:
-        process: with pipes for what it writes. pass_on: gets "stdout" or "stderr", and a line.
+        process: with pipes for its output.
+        forward: gets "stdout" or "stderr", and a line.
     """
     assert process.stdout is not None
     assert process.stderr is not None
@@ -103,7 +109,7 @@ def follow_process(
     def pump_stream(name: str) -> None:
         with suppress(OSError, ValueError):
             for line in lines_of(streams[name], ended.is_set):
-                pass_on(name, line.decode(errors="replace"))
+                forward(name, line.decode(errors="replace"))
 
     pumps = [threading.Thread(target=pump_stream, args=(name,), daemon=True) for name in streams]
     for each in pumps:
@@ -116,10 +122,10 @@ def follow_process(
 
 
 def lines_of(stream: IO[bytes], has_ended: Callable[[], bool]) -> Iterator[bytes]:
-    """The lines of a process's stream as they come; what a carriage return ends is one, too: progress shows at once.
+    """Yield the lines that a process writes, as they come; a carriage return ends a line, too.
 
     Args:
-        has_ended: whether the process has ended. A child of it may hold the stream open.
+        has_ended: whether the process has ended; a child of it may hold the stream open.
     """
     rest = b""
     while True:
@@ -140,8 +146,12 @@ def lines_of(stream: IO[bytes], has_ended: Callable[[], bool]) -> Iterator[bytes
 
 
 def main(address: str = "") -> int:
-    """Be the agent of a rank; its exit code."""
-    link = link_to(address) if address else Link(sys.stdin.buffer, sys.stdout.buffer)
+    """Start a rank as the placement orders, forward its output and signals, and return its exit code."""
+    link = (
+        connect_to_placement(address)
+        if address
+        else PlacementConnection(sys.stdin.buffer, sys.stdout.buffer)
+    )
     orders = link.next_message()
     try:
         if address:

@@ -11,7 +11,7 @@ REPEATS = 11
 
 
 def allreduce_times() -> list[tuple[int, float]]:
-    """Return pairs of a number of bytes and the median seconds of an allreduce of so many; all ranks must call it."""
+    """Return pairs of bytes and median seconds of an allreduce of so many. All ranks must call it."""
     found = []
     for size in SIZES:
         times = [allreduce_seconds(size) for _ in range(REPEATS + 1)]
@@ -20,7 +20,7 @@ def allreduce_times() -> list[tuple[int, float]]:
 
 
 def allreduce_seconds(size: int) -> float:
-    """Return the seconds of one allreduce of so many bytes."""
+    """Return the seconds of one allreduce of `size` bytes. All ranks must call it."""
     import horovod.tensorflow as hvd
     import tensorflow as tf
 

@@ -12,7 +12,7 @@ from .serialization import SerializedValue, is_plain
 
 
 def is_code(value: Any) -> bool:
-    """Whether a value is a function or a class that a cell has made."""
+    """Whether a value is a function or class that a cell defined."""
     return (
         isinstance(value, (types.FunctionType, type))
         and getattr(value, "__module__", "") == "__main__"
@@ -29,7 +29,7 @@ def text_of_code(value: Any) -> str:
 
 
 def packed_code(value: Any) -> SerializedValue:
-    """Return the code of a function or class as plain data; kind "none", as no process re-creates it from that."""
+    """Serialize what distinguishes a function or class, for comparison only; no process can re-create it from that."""
     functions = _functions_of(value)
     return SerializedValue("none", {name: _parts_of(each) for name, each in functions.items()})
 
@@ -51,7 +51,7 @@ def _functions_of(value: Any) -> Mapping[str, types.FunctionType]:
 
 
 def _parts_of(function: types.FunctionType) -> Mapping[str, Any]:
-    """Return what distinguishes a function: its instructions, and the plain values that it was given."""
+    """Return what distinguishes a function: its instructions, defaults and plain values from outside."""
     given = {
         "defaults": function.__defaults__ or (),
         "keywords": function.__kwdefaults__ or {},

@@ -14,7 +14,7 @@ from contextlib import suppress
 WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 
 
-class Ending:
+class ForkExit:
     """The end of a process as Python's own, but for taking apart the modules that it shares with its server.
 
     Before that is done to TensorFlow, the system copies the pages that it lies in: as much work as a short training. So
@@ -31,7 +31,7 @@ class Ending:
         atexit.register(self._end_process)
 
     def _end_process(self) -> None:
-        """End the process with the code, after its objects are collected and all files flushed; Python's own exit is skipped."""
+        """Collect garbage and flush files, then end the process; Python's own exit is skipped."""
         if self.code is None:
             return
         gc.collect()

@@ -47,13 +47,13 @@ PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 def start_forkservers(
     folder: Path, job: str, modules: Sequence[str] = (), without_horovod: bool = False
 ) -> Iterator[Mapping[str, str]]:
-    """Start servers for a block, and give the variables by which processes find them; none if there can be no servers.
+    """Start fork servers for a block, and yield the variables by which processes find them; none if impossible.
 
-    Successive verifications, or several processes, share those that the environment already names.
+    If the environment already names servers, these are used.
 
     Args:
-        folder: that only this user can enter; the sockets are there.
-        job: the servers' own. Their children bear the name of the job that asks.
+        folder: for the sockets; only this user can enter it.
+        job: the servers' job; their children get the name of the job that asks.
     """
     if sys.platform != "linux":  # elsewhere, system libraries do not bear to be forked
         yield {}
@@ -71,9 +71,7 @@ def start_forkservers(
 
 @contextmanager
 def separate_forkservers(modules: Sequence[str] = ()) -> Iterator[Mapping[str, str]]:
-    """Start servers that bear no job's name: they stay when a job whose ranks they have forked is ended. See
-    `start_forkservers`.
-    """
+    """Start fork servers for a block in a job of their own, so that they survive the end of their children's jobs."""
     with private_folder() as folder, start_forkservers(folder.path, folder.job, modules) as found:
         yield found
 
@@ -149,7 +147,7 @@ class Fork:
         self._server, self.stdout, self.stderr = server, stdout, stderr
 
     def wait(self) -> int:
-        """Return the fork's exit code, as a shell has it, when it has ended."""
+        """Wait for the fork's end and return its exit code, as a shell would."""
         told = b""
         with suppress(OSError):
             told = self._server.recv(NUMBER.size)
@@ -157,7 +155,7 @@ class Fork:
         return int(NUMBER.unpack(told)[0]) if told else 128 + signal.SIGKILL
 
     def send_signal(self, number: int) -> None:
-        """Have the server send a signal to the fork."""
+        """Ask the server to send a signal to the fork; ignored if the server has ended."""
         with suppress(OSError):
             self._server.send(bytes([number]))
 
@@ -170,10 +168,10 @@ def ask_fork(
     streams: Sequence[int] = (0, 1, 2),
     name: str = "",
 ) -> socket.socket | None:
-    """Ask a server for a fork that runs a module's `main`; return the connection to the server, None if there is no fork.
+    """Ask a server for a fork that runs a module's `main`; return the connection to the server, None if there is none.
 
     Args:
-        streams: its standard streams.
+        streams: descriptors of its standard streams.
         name: of the server; that of the environment's rank by default.
     """
     folder = _socket_folder(environment)
@@ -232,7 +230,7 @@ class KeptForks:
         self._modules = modules
         self._kept = ExitStack()
         self._environment: Mapping[str, str] = {}
-        self._found: Mapping[str, str] = {}
+        self._server_variables: Mapping[str, str] = {}
 
     def server_variables(self) -> Mapping[str, str]:
         """Return the variables by which ranks find the servers; they are started if there are none, or the environment has
@@ -240,15 +238,15 @@ class KeptForks:
         """
         if inherited := _inherited_variables():
             return inherited
-        if not self._found or self._environment != os.environ:
+        if not self._server_variables or self._environment != os.environ:
             self.end_servers()
             self._environment = dict(os.environ)
-            self._found = self._kept.enter_context(separate_forkservers(self._modules))
-        return self._found
+            self._server_variables = self._kept.enter_context(separate_forkservers(self._modules))
+        return self._server_variables
 
     def end_servers(self) -> None:
-        """End them, with the memory that they take."""
-        self._found = {}
+        """End the servers, to free their memory."""
+        self._server_variables = {}
         self._kept.close()
 
 

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ..launch.base import JOB_VARIABLE
-from .fork_exit import Ending
+from .fork_exit import ForkExit
 from .forks import NUMBER
 from .imports import pause_gc
 
@@ -68,7 +68,7 @@ class ForkServer:
                     if (request := self._answer_request()) is not None:
                         return request
                 elif isinstance(key.data, Child):
-                    self._attend_child(key.data, key.fileobj is key.data.asking, key.fd)
+                    self._handle_child_event(key.data, key.fileobj is key.data.asking, key.fd)
                 else:
                     return None
 
@@ -84,7 +84,7 @@ class ForkServer:
         pid = os.fork()
         if pid == 0:
             asking.close()
-            self._let_go()
+            self._close_in_child()
             return request
         for stream in request.streams:
             os.close(stream)
@@ -95,8 +95,8 @@ class ForkServer:
             asking.send(b"!")
         return None
 
-    def _let_go(self) -> None:
-        """A child has nothing to do with what the server watches."""
+    def _close_in_child(self) -> None:
+        """Close, in a forked child, the descriptors that the server watches."""
         for key in list(self._watched.get_map().values()):
             if isinstance(key.fileobj, socket.socket):
                 key.fileobj.close()
@@ -104,9 +104,14 @@ class ForkServer:
                 os.close(key.fd)
         self._watched.close()
 
-    def _attend_child(self, child: Child, asked: bool, descriptor: int) -> None:
-        """Send the signals that were asked for to a child, or its exit code to who asked for it."""
-        if asked:
+    def _handle_child_event(self, child: Child, is_request: bool, descriptor: int) -> None:
+        """Send requested signals to a child; or, when it has ended, its exit code to its requester.
+
+        Args:
+            is_request: whether the requester's socket is readable; else the child has ended.
+            descriptor: the pidfd of the child.
+        """
+        if is_request:
             numbers = b""
             with suppress(OSError):
                 numbers = child.asking.recv(16)
@@ -144,12 +149,12 @@ def read_request(asking: socket.socket) -> Request:
 
 
 def adopt_settings(request: Request) -> None:
-    """Take over what the process that asks was started with."""
+    """Set arguments, environment, folder and streams of this process as a request for a fork says."""
     os.setsid()
     for descriptor, stream in enumerate(request.streams):
         os.dup2(stream, descriptor)
         os.close(stream)
-    bear_name(request.environment[JOB_VARIABLE])
+    set_job_name(request.environment[JOB_VARIABLE])
     os.environ.clear()
     os.environ.update(request.environment)
     os.chdir(request.folder)
@@ -161,11 +166,10 @@ def adopt_settings(request: Request) -> None:
     sys.argv[1:] = request.arguments
 
 
-def bear_name(job: str) -> None:
-    """Write a job's name over the one that this process was started with.
+def set_job_name(job: str) -> None:
+    """Overwrite the job name in this process's original environment.
 
-    The system shows the memory that the environment lay in when the process began: there it is
-    looked for when a job is ended.
+    The system shows the memory in which the environment lay at the start; there a job's processes are searched.
     """
     find = ctypes.CDLL(None).getenv
     find.restype = ctypes.c_void_p
@@ -177,7 +181,7 @@ def bear_name(job: str) -> None:
 
 def main() -> None:
     """Import what is asked for, serve forks, and run each fork's module."""
-    ending = Ending()
+    ending = ForkExit()
     *order, listener = sys.argv[1:]
     with pause_gc():
         for word in order:

@@ -59,11 +59,11 @@ def run_program(
     explain: Callable[[str], str] = str,
     observed: ObservedText | None = None,
 ) -> int:
-    """Run a program as the original would run; its exit code.
+    """Run a program as the original would run; return its exit code and write the status file.
 
     Args:
-        finish: called when the program has ended, however it has.
-        explain: makes the user's report of a traceback.
+        finish: called when the program has ended for any reason.
+        explain: turns a traceback into the user's report.
         observed: see `ObservedText`.
     """
     rank = int(os.environ.get("HOROVOD_RANK", "0"))
@@ -117,23 +117,26 @@ def pass_over_breakpoints() -> None:
 
 
 def hold_heartbeat() -> None:
-    """End with the process that began the job, on whatever host it is."""
+    """Connect to the process that started the job; this process ends when the connection breaks."""
     note_temporary_files()
     rank = os.environ.get("HOROVOD_RANK", "0")
     held = HeartbeatClient(f"rank {rank}")
     with suppress(ImportError):
-        note_horovods_threads(held)
+        record_horovod_threads(held)
 
 
-def note_horovods_threads(held: HeartbeatClient) -> None:
-    """Know the threads that Horovod starts: they are never idle, whether the rank computes or not."""
+def record_horovod_threads(heartbeats: HeartbeatClient) -> None:
+    """Record the threads that Horovod starts at `init`, since they are busy even if the rank is idle.
+
+    After this call, `hvd.init` also checks that all ranks have joined.
+    """
     from horovod.common.basics import HorovodBasics
 
     def init_horovod(begin: Function, /, *args: Any, **kwargs: Any) -> Any:
         before = list_threads()
         result = begin(*args, **kwargs)
-        held.busy_threads = list_threads() - before
-        held.send_message({"stage": JOINED})
+        heartbeats.busy_threads = list_threads() - before
+        heartbeats.send_message({"stage": JOINED})
         if not (kwargs.get("comm") or args[1:2]):  # all ranks, and none that are chosen
             require_all_ranks(args[0].size())
         return result
@@ -142,10 +145,10 @@ def note_horovods_threads(held: HeartbeatClient) -> None:
 
 
 def require_all_ranks(size: int) -> None:
-    """Make sure that those whom MPI has brought together are those whom mpirun has started.
+    """Check that all started ranks take part in the job, not each one alone.
 
     Raises:
-        RuntimeError: they are not, where mpirun is of another MPI than Horovod's: each rank would train alone.
+        RuntimeError: mpirun belongs to another MPI than Horovod's.
     """
     started = os.environ.get("HOROVOD_SIZE")
     if os.environ.get("HOROVOD_CONTROLLER") == "mpi" and str(size) != started:
@@ -171,7 +174,7 @@ def run_script(program: Path, original: Path, observed: ObservedText | None = No
 
 
 def _user_traceback(error: BaseException) -> str:
-    """The traceback from the user's own first line on."""
+    """Return the formatted traceback from the first frame of the user's program on."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename in (__file__, "<frozen runpy>"):
         frames = frames.tb_next
@@ -185,11 +188,11 @@ def run_notebook(
 
     Args:
         status: a folder that all ranks of the job see.
-        quiet: show no values of last expressions and no rich display; rank 0's are enough.
+        quiet: show no values of last expressions and no rich display, since rank 0 does.
         observed: see `ObservedText`.
 
     Returns:
-        the exit code and, for a failure, the report with the cell and the traceback.
+        The exit code and, for a failure, the report with the cell and the traceback.
     """
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -197,7 +200,7 @@ def run_notebook(
 
     class RankShell(InteractiveShell):  # type: ignore[misc]
         def enable_gui(self, gui: str | None = None) -> None:
-            """No event loop: `%matplotlib inline` has nothing to start here."""
+            """Do nothing: `%matplotlib inline` needs no event loop here."""
 
     shell: Any = RankShell.instance(colors="nocolor")
     if quiet:
@@ -235,9 +238,9 @@ def run_notebook(
 
 
 def code_cells(program: Path) -> list[tuple[int, str]]:
-    """The places and texts of the cells that have code, of a notebook that was written here, so of version 4.
+    """Return index and text of each non-empty code cell, of a notebook of version 4.
 
-    `nbformat` would take a second to import on each rank, nearly all of it for the grammar of a kind of address.
+    Importing `nbformat` would take a second on each rank.
     """
     cells = json.loads(program.read_bytes())["cells"]
     texts = [
@@ -247,6 +250,7 @@ def code_cells(program: Path) -> list[tuple[int, str]]:
 
 
 def _cell_traceback(shell: Any, error: BaseException) -> str:
+    """Return a traceback as IPython prints it."""
     lines = shell.InteractiveTB.structured_traceback(
         type(error), error, error.__traceback__, tb_offset=1
     )
@@ -265,7 +269,7 @@ def run_arguments(
 
 
 def main() -> int:
-    """Run what the command line says; the exit code."""
+    """Run the program that the command line names, and return its exit code."""
     hold_heartbeat()
     return run_arguments(sys.argv[1:])
 

@@ -17,29 +17,30 @@ from .paths import AccessPath
 from .serialization import (
     PLAIN_MODULES,
     SerializedValue,
+    explain_not_transferable,
     is_plain,
     keras_kind,
     pack_value,
     unpack_value,
-    why_not,
 )
 
 #: The modules of plain values and of containers, and of the functions that make them again.
-MADE_ANEW = PLAIN_MODULES | {"_codecs", "copyreg", "jupyter_hvd", "types"}
+RECREATED_MODULES = PLAIN_MODULES | {"_codecs", "copyreg", "jupyter_hvd", "types"}
 
 
-def pack_linked(value: Any, known: Mapping[int, AccessPath], limit: int) -> SerializedValue:
-    """Return a value with paths in place of what was there before it; "none" if it contains anything else that cannot be sent.
+def pack_linked(value: Any, paths_by_id: Mapping[int, AccessPath], limit: int) -> SerializedValue:
+    """Serialize a value, with access paths in place of known objects; of kind "none" if the rest cannot be sent.
 
     Args:
-        known: paths to what was there, by its id.
+        paths_by_id: paths to objects that the kernel has, by their ids.
+        limit: the largest size in bytes.
     """
     simple = pack_value(value, limit)
     if simple.kind in ("plain", "history") or is_plain(value):
         return simple
     data = io.BytesIO()
     try:
-        _Pickler(data, known).dump(value)
+        _Pickler(data, paths_by_id).dump(value)
     except Exception as error:
         why = str(error) if isinstance(error, NotTransferableError) else simple.why
         return SerializedValue("none", why=f"{why}; make it in an ordinary cell")
@@ -49,7 +50,7 @@ def pack_linked(value: Any, known: Mapping[int, AccessPath], limit: int) -> Seri
 
 
 def unpack_linked(packed: SerializedValue, namespace: Mapping[str, Any]) -> Any:
-    """Return the value, with the objects to which the paths lead here.
+    """Return the packed value, with this process's objects in place of the paths.
 
     Raises:
         LookupError: a path leads to nothing of its kind.
@@ -64,9 +65,9 @@ class NotTransferableError(Exception):
 
 
 class _Pickler(pickle.Pickler):
-    def __init__(self, file: io.BytesIO, known: Mapping[int, AccessPath]) -> None:
+    def __init__(self, file: io.BytesIO, paths_by_id: Mapping[int, AccessPath]) -> None:
         super().__init__(file, protocol=5)
-        self._known = known
+        self._known = paths_by_id
 
     def persistent_id(self, value: Any) -> tuple[AccessPath, bool] | None:
         """Return the path in place of a known object, and whether it has weights."""
@@ -81,9 +82,9 @@ class _Pickler(pickle.Pickler):
         kind = value if named else type(value)
         top = (kind.__module__ or "").partition(".")[0]
         if (
-            id(kind) not in self._known and top not in MADE_ANEW
+            id(kind) not in self._known and top not in RECREATED_MODULES
         ):  # a class may be one that the notebook has, too
-            raise NotTransferableError(why_not(value))
+            raise NotTransferableError(explain_not_transferable(value))
         return NotImplemented
 
 
@@ -92,9 +93,9 @@ class _Unpickler(pickle.Unpickler):
         super().__init__(file)
         self._namespace = namespace
 
-    def persistent_load(self, known: tuple[AccessPath, bool]) -> Any:
-        """Return the object to which a path leads."""
-        path, has_weights = known
+    def persistent_load(self, reference: tuple[AccessPath, bool]) -> Any:
+        """Return the object to which a path leads; LookupError if there is none of this kind."""
+        path, has_weights = reference
         value = path.follow_path(self._namespace)
         if value is None or (keras_kind(value) == "weights") != has_weights:
             raise LookupError(f"the ranks have no `{path}`")

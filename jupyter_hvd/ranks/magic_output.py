@@ -17,8 +17,9 @@ from ..launch.library_code import is_library
 
 
 def make_quiet(shell: Any) -> None:
-    """Let a shell print no tracebacks, which whoever started the rank prints, and its magics print nothing while its attribute
-    `quiet_magics` is true.
+    """Let a shell print no tracebacks, and no output of magics while its attribute `quiet_magics` is set.
+
+    The starter of the rank prints tracebacks.
     """
     for name in ("showtraceback", "showsyntaxerror", "_showtraceback"):
         setattr(shell, name, lambda *_, **__: None)
@@ -44,7 +45,7 @@ def make_quiet(shell: Any) -> None:
         return value
 
     def format_unless_magic(result: Any) -> Any:
-        """The display of an expression's value: none for a magic's, `%pwd`."""
+        """Return the display of an expression's value; none for a magic's, such as `%pwd`."""
         return ({}, {}) if result is value else format_value(result)
 
     def forget_value(_: Any) -> None:
@@ -71,11 +72,13 @@ class MagicOutput:
         self._stream, self._around = stream, around
 
     def write(self, text: str) -> int:
+        """Write text if the user's code prints it; discard what the magic prints."""
         if is_called_by_user(sys._getframe(1), self._around):
             self._stream.write(text)
         return len(text)
 
     def writelines(self, lines: Any) -> None:
+        """Write lines if the user's code prints them; discard what the magic prints."""
         if is_called_by_user(sys._getframe(1), self._around):
             self._stream.writelines(lines)
 

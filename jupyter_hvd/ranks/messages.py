@@ -50,8 +50,9 @@ class Messages(IOPubThread):
         self.start()  # type: ignore[no-untyped-call]
 
     def send_multipart(self, *args: Any, **kwargs: Any) -> None:
-        """Send the parts of a message, from any thread, and by the stream: ZeroMQ gives one notice of messages that have arrived,
-        which a send on the bare socket would swallow.
+        """Send the parts of a message, from any thread.
+
+        They go through the stream: a send on the bare socket would swallow ZeroMQ's notice of messages that have arrived.
         """
         self.schedule(partial(self._stream.send_multipart, *args, **kwargs))  # type: ignore[no-untyped-call]
 
@@ -97,10 +98,10 @@ def open_socket(kind: int, token: str) -> Any:
 
 
 def dump(value: Any) -> bytes:
-    """Return a value pickled."""
+    """Pickle a value for a message."""
     return pickle.dumps(value, protocol=5)
 
 
 def load(message: Mapping[str, Any]) -> Any:
-    """Return the data of a message, whose signature was checked."""
+    """Unpickle the data of a message, whose signature was checked."""
     return pickle.loads(message["buffers"][0])  # noqa: S301

@@ -38,6 +38,7 @@ Request = Mapping[str, Any]
 
 
 def main() -> None:
+    """Join Horovod and answer the kernel's requests until the heartbeat connection breaks."""
     note_temporary_files()
     rank, token = os.environ["HOROVOD_RANK"], os.environ[TOKEN_VARIABLE]
     kernel = os.environ.pop(MESSAGES_VARIABLE)
@@ -86,14 +87,16 @@ class Requests:
         """Tell the kernel that this rank takes requests, and answer calls until the process ends."""
         self.messages.send_data(READY)
         while True:
-            self._answer_call(shell, self._calls.get())
+            self._run_call(shell, self._calls.get())
 
-    def _answer_call(self, shell: Any, call: Request) -> None:
+    def _run_call(self, shell: Any, call: Request) -> None:
+        """Run a call in the main thread and send its result; output is labelled with the call's header."""
         shell.set_parent({"header": call["header"]})  # not what came with it, which may be large
         remote.begin_call(call["header"]["call"])
         self._answer(call)
 
     def _take_request(self, _: Sequence[bytes], request: Request) -> None:
+        """Queue a call for the main thread; answer a question in a thread of its own."""
         if request["msg_type"] == CALL:
             self._calls.put(request)
         else:  # a thread of its own: a function that does not return holds up no other question
@@ -101,7 +104,7 @@ class Requests:
             threading.Thread(target=self._answer, args=(request,), name=name, daemon=True).start()
 
     def _answer(self, request: Request) -> None:
-        """Call the function that a request names, and send what it returns, or the error that it raises as data."""
+        """Call the function that a request names, and send its result, or the error that it raised."""
         try:
             function, *args = load(request)
             answer = dump(function(*args))
@@ -117,17 +120,17 @@ class RankShell(ZMQInteractiveShell):
     """The shell of a rank, which has no kernel around it."""
 
     def enable_gui(self, gui: str | None = None) -> None:
-        """No event loop: `%matplotlib inline` has nothing to start here."""
+        """Do nothing: `%matplotlib inline` needs no event loop here."""
 
     def ask_exit(self) -> None:
-        """`exit()` ends the cell, as `sys.exit()` does."""
+        """End the cell when it calls `exit()`, as `sys.exit()` does."""
         raise SystemExit
 
 
 def make_shell(messages: Messages) -> Any:
-    """The shell in which cells run. Displays and Python's output go to the kernel by messages.
+    """Create the shell in which cells run; displays and Python's output go to the kernel as messages.
 
-    What C++ writes goes through the launcher, and is not lost in a crash.
+    Output of C++ goes through the launcher instead, so that a crash does not lose it.
     """
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     config = Config({"HistoryManager": {"hist_file": ":memory:"}})
@@ -145,7 +148,7 @@ def make_shell(messages: Messages) -> Any:
 
 
 def ipython_directory() -> Path:
-    """A home for IPython's files in which no start-up script of the user's stands."""
+    """Return a folder for IPython's files without start-up scripts; a temporary one if the cache is not writable."""
     cache = cache_folder() / "ipython"
     try:
         cache.mkdir(parents=True, exist_ok=True)

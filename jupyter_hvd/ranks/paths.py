@@ -39,6 +39,7 @@ class Step(NamedTuple):
     key: Any
 
     def take_step(self, value: Any) -> Any:
+        """Return the part of an object to which this step leads; raise an exception if there is none."""
         match self.kind:
             case "attribute":
                 return getattr(value, self.key)
@@ -59,6 +60,7 @@ class Step(NamedTuple):
                 return value
 
     def set_value(self, owner: Any, value: Any) -> None:
+        """Replace the part of `owner` to which this step leads; steps that only read are ignored."""
         match self.kind:
             case "attribute":
                 setattr(owner, self.key, value)
@@ -75,6 +77,7 @@ class Step(NamedTuple):
                 owner.update(value)
 
     def remove_value(self, owner: Any) -> None:
+        """Remove the attribute or entry of `owner` to which this step leads."""
         match self.kind:
             case "attribute":
                 delattr(owner, self.key)
@@ -109,11 +112,11 @@ class AccessPath:
 
     @property
     def is_unordered(self) -> bool:
-        """Whether it leads into a set of several."""
+        """Whether the path leads into a set of several."""
         return any(step.kind == "unordered" for step in self.steps)
 
     def follow_path(self, namespace: Mapping[str, Any]) -> Any:
-        """The object at the path; None where there is none."""
+        """Return the object to which the path leads; None if there is none."""
         value = namespace.get(self.name)
         for step in self.steps:
             try:
@@ -137,15 +140,19 @@ WEIGHTS, TRAINED = ("weights",), ("weights", "state")
 def weighted_objects(
     namespace: Mapping[str, Any], names: Sequence[str], kinds: Sequence[str] = WEIGHTS
 ) -> list[Reached]:
-    """All that has weights and is reached from some names, which need not be there."""
+    """Return the objects with weights that some names reach, each with its paths; unbound names are ignored.
+
+    Args:
+        kinds: the results of `keras_kind` to look for.
+    """
     below = objects_below(namespace, names)
     return group_paths((path, value) for path, value in below if keras_kind(value) in kinds)
 
 
-def group_paths(found: Iterable[tuple[AccessPath, Any]]) -> list[Reached]:
-    """Each object once, with all paths to it."""
+def group_paths(pairs: Iterable[tuple[AccessPath, Any]]) -> list[Reached]:
+    """Group paths by the object to which they lead; each object appears once."""
     known: dict[int, tuple[Any, list[AccessPath]]] = {}
-    for path, value in found:
+    for path, value in pairs:
         known.setdefault(id(value), (value, []))[1].append(path)
     return [Reached(value, tuple(paths)) for value, paths in known.values()]
 
@@ -153,14 +160,14 @@ def group_paths(found: Iterable[tuple[AccessPath, Any]]) -> list[Reached]:
 def objects_below(
     namespace: Mapping[str, Any], names: Sequence[str]
 ) -> Iterator[tuple[AccessPath, Any]]:
-    """The objects that some names reach, directly or by entries and attributes."""
+    """Yield the objects that some names reach, directly or by entries and attributes, with their paths."""
     for name in names:
         if name in namespace:
             yield from _walk_parts(AccessPath(name), namespace[name])
 
 
 def _walk_parts(path: AccessPath, value: Any) -> Iterator[tuple[AccessPath, Any]]:
-    """A value and its parts, and theirs, each of which is looked into once."""
+    """Yield a value and its nested parts, with paths, breadth first; each object is entered once."""
     todo = deque([(path.steps, value)])
     known = {id(value): value}  # kept, so that no other object gets its id meanwhile
     yield path, value
@@ -183,9 +190,7 @@ LEAVES = (types.NoneType, bool, int, float, complex, str, bytes, types.ModuleTyp
 
 
 def parts_of(value: Any) -> Iterator[tuple[Step, Any]]:
-    """The parts of a container, of an object of the user's own, and what a function has kept; of what has weights what has
-    a state of its own.
-    """
+    """Yield the direct parts of a container, a user-defined object, a closure, or a model's training state."""
     if keras_kind(value) in TRAINED:
         for name, part in states_of_model(value).items():
             yield Step("attribute", name), part
@@ -223,41 +228,43 @@ OF_KERAS = frozenset(
 
 
 def states_of_model(model: Any) -> Mapping[str, Any]:
-    """A model's optimizer, and what has a state of the attributes that its own class has given it."""
+    """Return a model's optimizer, and other attributes with training state, by name."""
     own = {**_own_of_model(model), "optimizer": getattr(model, "optimizer", None)}
     return {name: part for name, part in own.items() if keras_kind(part) == "state"}
 
 
 def plain_of_model(model: Any) -> Mapping[str, Any]:
-    """The plain values that a model of the user's own class holds; lists and dictionaries as Keras was given them."""
+    """Return the plain values that a user-defined model holds as attributes, by name."""
     own = {name: _unwrap_tracked(part) for name, part in _own_of_model(model).items()}
     return {name: part for name, part in own.items() if name not in OF_KERAS and is_plain(part)}
 
 
 def module_of(value: Any) -> str:
-    """The top-level package of a value's class."""
+    """Return the top-level package of a value's class."""
     return type(value).__module__.partition(".")[0]
 
 
 def _own_of_model(model: Any) -> Mapping[str, Any]:
+    """Return the public attributes of a model of a user-defined class; none for a library's class."""
     own = {} if module_of(model) in LIBRARIES else {**getattr(model, "__dict__", {})}
     return {name: part for name, part in own.items() if not name.startswith("_")}
 
 
 def _unwrap_tracked(value: Any) -> Any:
-    """A list or dictionary in the place of one that Keras follows the changes of."""
+    """Convert the lists and dictionaries with which Keras tracks changes to ordinary ones."""
     if isinstance(value, dict):
         return {key: _unwrap_tracked(part) for key, part in value.items()}
     return [*map(_unwrap_tracked, value)] if isinstance(value, list) else value
 
 
 def is_array_of_objects(value: Any) -> bool:
+    """Whether a value is a NumPy array of Python objects."""
     dtype = value.dtype if type(value).__module__ == "numpy" and hasattr(value, "shape") else None
     return getattr(dtype, "kind", "") == "O"
 
 
 def own_attributes(value: Any) -> Mapping[str, Any]:
-    """The attributes of an object or class of the user's own; of a few others those that hold what they were made of."""
+    """Return the attributes of a user-defined object or class, by name; for wrappers, what they wrap."""
     if isinstance(value, functools.partial):
         return {name: getattr(value, name) for name in ("func", "args", "keywords")}
     if isinstance(value, types.MethodType):
@@ -288,18 +295,20 @@ def is_of_a_library(kind: type) -> bool:
 
 
 def _slot_names(kind: type) -> Sequence[str]:
+    """Return the names in a class's `__slots__`, without dunder names."""
     found = vars(kind).get("__slots__", ())
     names = (found,) if isinstance(found, str) else tuple(found)
     return [name for name in names if not name.startswith("__")]
 
 
 def kept_by(function: types.FunctionType) -> Mapping[str, Any]:
-    """The values in a function's closure, by name."""
+    """Return the values in a function's closure, by name."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
     return {name: cell.cell_contents for name, cell in cells if _is_filled(cell)}
 
 
 def _is_filled(cell: types.CellType) -> bool:
+    """Whether a closure's variable has a value."""
     try:
         return cell.cell_contents is not cell
     except ValueError:

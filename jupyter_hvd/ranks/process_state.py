@@ -34,7 +34,7 @@ class State(NamedTuple):
 
 
 def state_rows() -> Iterator[State]:
-    """Random numbers, where the ranks share what cells draw; Keras's settings; the environment."""
+    """Yield the random states, if ranks share them, then Keras's settings and the environment variables."""
     if os.environ.get(program.BATCH_VARIABLE) is not None:
         yield from _random_numbers()
     keras = sys.modules.get("keras")
@@ -50,7 +50,7 @@ def state_rows() -> Iterator[State]:
 
 
 def _random_numbers() -> Iterator[State]:
-    """The random states of Python, NumPy and TensorFlow, as far as they are known."""
+    """Yield the random states of Python, NumPy and TensorFlow, as far as they are known."""
     state = random_state()
     text = "the state of a generator of random numbers"
     for name, value in (

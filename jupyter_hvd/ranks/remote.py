@@ -48,14 +48,14 @@ _interrupted: int | None = None
 
 
 def user_namespace() -> dict[str, Any]:
-    """What the names of the user's cells stand for."""
+    """Return the namespace of the user's cells."""
     shell: Any = get_ipython()
     namespace: dict[str, Any] = shell.user_ns
     return namespace
 
 
 def begin_call(call: int) -> None:
-    """Note which call is answered from now on."""
+    """Record the number of the call that runs from now on."""
     global _call
     _call = call
 
@@ -70,7 +70,7 @@ def keep_outputs() -> None:
 
 
 def reopen_outputs() -> bool:
-    """Open again what a cell has closed of standard output and error; whether it has."""
+    """Open standard output and error again if a cell has closed them; return whether it had."""
     closed = []
     for descriptor, kept in _outputs.items():
         try:
@@ -87,7 +87,7 @@ _renew_files: Callable[[], None] | None = None
 
 
 def share_cells() -> None:
-    """Share what cells compute from now on, where the notebook's ranks share each batch."""
+    """Share batches from now on if the ranks should; on ranks other than 0, work in a copy of the folder."""
     global _renew_files
     if os.environ.get(program.BATCH_VARIABLE) is None:
         return
@@ -96,9 +96,9 @@ def share_cells() -> None:
     program.share_program()
 
 
-def layer_seeds(namespace: Mapping[str, Any], held: Sequence[str]) -> LayerSeeds:
-    """Those of the layers that some names lead to."""
-    layers = [e for e in weighted_objects(namespace, held) if hasattr(e.value, "_flatten_layers")]
+def layer_seeds(namespace: Mapping[str, Any], names: Sequence[str]) -> LayerSeeds:
+    """Return the states of the seed generators of layers that some names reach, by access path."""
+    layers = [e for e in weighted_objects(namespace, names) if hasattr(e.value, "_flatten_layers")]
     if not layers:
         return {}
     from ..runtime.sharing.keras_versions import seed_states
@@ -108,7 +108,7 @@ def layer_seeds(namespace: Mapping[str, Any], held: Sequence[str]) -> LayerSeeds
 
 
 def set_layer_seeds(namespace: Mapping[str, Any], seeds: LayerSeeds) -> None:
-    """Let layers go on drawing from where those of another process have come to."""
+    """Set the states of layers' seed generators to those of another process; other layers are skipped."""
     for path, given in seeds.items():
         there = path.follow_path(namespace) if path.name in namespace else None
         if hasattr(there, "_flatten_layers"):
@@ -151,7 +151,10 @@ class Sync:
     beginning: Beginning | None = None
 
     def take(self) -> dict[str, str]:
-        """Take it; what failed, by path."""
+        """Bind the values and restore the initial state; return why values failed, by path.
+
+        Collective if there is a state.
+        """
         failed = set_values(self.values, None, [])
         if self.beginning is not None:
             begin_shared(self.beginning)
@@ -163,9 +166,9 @@ _drawn: deque[RandomState | None] = deque()
 
 
 def begin_shared(beginning: Beginning) -> None:
-    """Have the notebook's random numbers, learning rates and files for the next cells.
+    """Set random states, learning rates, seeds and files as in the kernel, before cells that share batches.
 
-    All ranks do before any runs a cell, so that none copies what another has written in it.
+    Collective: no rank returns before all have done so, so that none copies files that another's cell has written.
     """
     from ..runtime.sharing.context import sharing
 
@@ -190,12 +193,13 @@ def prepare_cell(
     plain: Sequence[AccessPath],
     weights: Sequence[AccessPath],
 ) -> Reply:
-    """Run the cells that another one needs, each with its file, one after the other until one fails.
+    """Run cells in order until one fails, after taking what the kernel sent; return the last reply, with digests.
 
     Args:
+        cells: the text and the file of each.
         added, compares: as for `run_cell`.
-        plain: paths to values of which rank 0 is to give digests afterwards.
-        weights: paths to what these cells may have made, of which all ranks are to.
+        plain: paths to values whose digests rank 0 returns.
+        weights: paths to objects whose digests all ranks return, if cells ran.
     """
     reply, failed = Reply(), sync.take()
     for number, (source, file) in enumerate(cells):
@@ -207,6 +211,7 @@ def prepare_cell(
 
 
 def is_first_rank() -> bool:
+    """Whether this process is rank 0."""
     return os.environ.get("HOROVOD_RANK") == "0"
 
 
@@ -223,19 +228,19 @@ def run_cell(
     quiet: bool = True,
     debugs: int | None = None,
 ) -> Reply:
-    """Run one converted cell in this rank's namespace, as a kernel would.
+    """Run one converted cell in this rank's namespace, as a kernel would; errors are in the reply.
 
     Args:
-        sync: what is to be taken first.
-        file: what the cell's code is known by, as in `CELL_FILE`.
-        added: names that the conversion binds, which are its own whatever other cells do with them.
-        marker: written to stdout and stderr at the end, below Python, so that the kernel
-            knows that all that C++ wrote before has come through.
-        wanted: names whose values the notebook wants back from rank 0, if the cell succeeds.
-        compares: whether what it trains is noted, for `compare_trained` to compare the ranks.
-        goes_on: whether it is counted with the cell before.
-        held: names of what may hold models: what the cell gives other weights there, the notebook wants back, too.
-        quiet: whether magics print on rank 0 only.
+        sync: what to take before; None for nothing.
+        file: the file name of the cell's code, as in `CELL_FILE`.
+        added: names that the conversion binds, whatever other cells do with them.
+        marker: written to stdout and stderr at the end, below Python, so that the kernel knows that all output of C++
+            has arrived.
+        wanted: names whose values rank 0 returns, if the cell succeeds.
+        compares: record what is trained, so that `compare_trained` can compare the ranks.
+        goes_on: count it with the cell before.
+        held: names from which models are searched; rank 0 returns their new weights.
+        quiet: let magics print on rank 0 only.
         debugs: the rank that stops at breakpoints.
     """
     shell: Any = get_ipython()
@@ -291,7 +296,7 @@ _own: dict[str, Any] = {}
 
 @contextmanager
 def own_names(namespace: dict[str, Any], names: Sequence[str]) -> Iterator[None]:
-    """A user's `import horovod.tensorflow as hvd` in another cell does not take ours away."""
+    """Bind names that converted cells need, such as `hvd`, for the duration of a block, whatever the user bound them to."""
     namespace.update({name: _own[name] for name in names if name in _own})
     try:
         yield
@@ -304,13 +309,13 @@ _interruptible = False
 
 
 def heed_interrupt(*_: object) -> None:
-    """The handler of SIGINT for as long as a rank lives: what is interrupted outside a cell would cost its answer."""
+    """Handle SIGINT: raise KeyboardInterrupt while a cell runs, and ignore the signal otherwise."""
     if _interruptible:
         raise KeyboardInterrupt
 
 
 def interrupt_call(call: int) -> None:
-    """Interrupt a call if it is answered still, or is to be answered; from another thread."""
+    """Interrupt a call that runs, or as soon as it starts; called from another thread."""
     global _interrupted
     _interrupted = call
     if call == _call:
@@ -322,7 +327,7 @@ def interrupt_call(call: int) -> None:
 
 @contextmanager
 def allow_interrupt() -> Iterator[None]:
-    """An interrupt stops what runs within, also one that came for this call before it was begun."""
+    """Let interrupts stop the code in this block; raise KeyboardInterrupt if this call has been interrupted already."""
     global _interruptible
     try:
         _interruptible = True
@@ -334,11 +339,13 @@ def allow_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGINT, heed_interrupt)  # the cell may have set one of its own
 
 
-def set_values(head: bytes, path: str | None, places: list[tuple[int, int]]) -> dict[str, str]:
-    """Bind names in this rank's namespace, and set weights of objects at paths, as `transfer.push_values` sends them; return what
-    failed, by path.
+def set_values(head: bytes, path: str | None, extents: list[tuple[int, int]]) -> dict[str, str]:
+    """Bind names and set weights of objects, as `transfer.push_values` sends them; return why some failed, by path.
+
+    Args:
+        head, path, extents: as for `read_pushed`.
     """
-    values: dict[AccessPath, SerializedValue] = read_pushed(head, path, places)
+    values: dict[AccessPath, SerializedValue] = read_pushed(head, path, extents)
     namespace, failed = user_namespace(), {}
     for target, packed in values.items():
         there = target.follow_path(namespace)
@@ -358,7 +365,7 @@ def set_values(head: bytes, path: str | None, places: list[tuple[int, int]]) -> 
 
 
 def get_values(paths: Sequence[AccessPath]) -> dict[str, SerializedValue]:
-    """The values that some paths lead to, by path, of those that lead to any."""
+    """Serialize the values to which some paths lead, by path; paths without a value are left out."""
     return {
         str(path): pack_value(value, limit=None)
         for path, value in values_at(paths).items()
@@ -367,13 +374,13 @@ def get_values(paths: Sequence[AccessPath]) -> dict[str, SerializedValue]:
 
 
 def values_at(paths: Sequence[AccessPath]) -> dict[AccessPath, Any]:
-    """What some paths lead to, of those whose name is there."""
+    """Return the values to which some paths lead, by path; None if only the name exists."""
     namespace = user_namespace()
     return {path: path.follow_path(namespace) for path in paths if path.name in namespace}
 
 
 def digest_paths(paths: Sequence[AccessPath]) -> dict[str, int]:
-    """Digests of the plain values, and of the weights, that some paths lead to, by path."""
+    """Return digests of the plain values and weights to which some paths lead, by path."""
     return {
         str(path): digest_value(pack_value(value, None))
         for path, value in values_at(paths).items()
@@ -382,7 +389,7 @@ def digest_paths(paths: Sequence[AccessPath]) -> dict[str, int]:
 
 
 def status_row() -> dict[str, Any]:
-    """The row of this rank in `%hvd status`."""
+    """Return this rank's row in `%hvd status`: its devices, and its memory in bytes."""
     import psutil
 
     devices = "CPU"
@@ -394,13 +401,13 @@ def status_row() -> dict[str, Any]:
 
 
 def panel_state() -> dict[str, Any]:
-    """The state of this rank for a panel: device, memory, and where it is, as `HeartbeatClient.report_position` says."""
+    """Return this rank's state for a panel: device, memory in bytes, and position."""
     assert lifeline is not None
     return {**status_row(), **lifeline.report_position()}
 
 
 def count_agreeing_ranks() -> int:
-    """How many ranks take part in a small allreduce: all, if they still work together."""
+    """Return how many ranks take part in a small allreduce. Collective: blocks until all ranks call it."""
     import horovod.tensorflow as hvd
     import tensorflow as tf
 
@@ -414,7 +421,7 @@ _leaving = threading.Lock()
 
 
 def join_horovod() -> int:
-    """Join the ranks' Horovod; how many they are."""
+    """Join Horovod, and return the number of ranks. Collective: blocks until all ranks join."""
     import horovod.tensorflow as hvd
 
     before = list_threads()
@@ -425,7 +432,7 @@ def join_horovod() -> int:
 
 
 def leave_horovod() -> None:
-    """Leave Horovod. On all ranks, what waits in a collective operation fails: Horovod tells the others."""
+    """Leave Horovod; collective operations that wait on any rank then fail."""
     import horovod.tensorflow as hvd
 
     with _leaving:
@@ -433,16 +440,16 @@ def leave_horovod() -> None:
 
 
 def abort_call(call: int) -> None:
-    """Leave Horovod while a call is answered, from another thread than the one that does."""
+    """Leave Horovod if this call is still running; called from another thread."""
     if call == _call:
         leave_horovod()
 
 
 def rejoin_horovod() -> int:
-    """Join Horovod again once all ranks have left it, and return the number of ranks.
+    """Join Horovod again once all ranks have left it, and return the number of ranks. Collective.
 
     Raises:
-        RuntimeError: it sums by MPI, which begins once in a process.
+        RuntimeError: Horovod uses MPI, which starts only once in a process.
     """
     if os.environ.get("HOROVOD_CONTROLLER") != "gloo":
         raise RuntimeError("MPI begins once in a process")
@@ -450,5 +457,5 @@ def rejoin_horovod() -> int:
 
 
 def draw_level(names: Sequence[str]) -> list[str]:
-    """Of some names those of what goes on by itself, where a cell was broken off on some ranks sooner than on others."""
+    """Return those names whose values have a position in a stream: iterators and random generators."""
     return [name for name in names if keeps_place(user_namespace().get(name))]

@@ -66,7 +66,7 @@ class Reply:
 
 
 def describe_error(error: BaseException) -> RemoteError:
-    """Return an exception as data: its type, its text and its frames."""
+    """Convert an exception to data: its type, text and frames, and those of its causes."""
     text = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     frames = [Frame(f.filename, f.lineno or 0, f.name, f.line or "") for f in text.stack]

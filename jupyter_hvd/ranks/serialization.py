@@ -46,7 +46,11 @@ class SerializedValue:
 
 
 def pack_value(value: Any, limit: int | None = SMALL) -> SerializedValue:
-    """The part of a value that can travel, up to `limit` bytes."""
+    """Serialize a value for another process; the result is of kind "none", with a reason, if that is impossible.
+
+    Args:
+        limit: the largest size of a plain value in bytes; None for no limit.
+    """
     keras = keras_kind(value)
     if keras == "history":
         kept = {name: getattr(value, name, {}) for name in ("history", "epoch", "params")}
@@ -64,28 +68,29 @@ def pack_value(value: Any, limit: int | None = SMALL) -> SerializedValue:
     if keras == "tensor":
         return pack_value(value.numpy(), limit)
     if not is_plain(value):
-        return SerializedValue("none", why=why_not(value))
+        return SerializedValue("none", why=explain_not_transferable(value))
     if limit is not None and size_of(value) > limit:
         return SerializedValue("none", why=f"it is larger than {limit // 2**20} MB")
     return SerializedValue("plain", value)
 
 
 def pack_module(module: ModuleType) -> SerializedValue:
-    """A module by its name, under which every process can import it; not one that the program has made."""
+    """Serialize a module as its name; of kind "none" for a module that the program itself created."""
     if module.__spec__ is None or sys.modules.get(module.__name__) is not module:
-        return SerializedValue("none", why=why_not(module))
+        return SerializedValue("none", why=explain_not_transferable(module))
     return SerializedValue("module", module.__name__)
 
 
-def why_not(value: Any) -> str:
+def explain_not_transferable(value: Any) -> str:
+    """Return why a value of this type cannot be sent."""
     return f"a {type(value).__name__} cannot be copied between processes"
 
 
-def unpack_value(packed: SerializedValue, existing: Any) -> Any:
-    """The value that a name shall have; weights are set in the object that is there.
+def unpack_value(packed: SerializedValue, target: Any) -> Any:
+    """Return the value that was packed; weights and state are set in `target`, which is returned.
 
     Raises:
-        ValueError: the value did not travel, or does not fit what is there.
+        ValueError: the value was not sent, or does not fit `target`.
     """
     if packed.kind == "plain":
         return packed.data
@@ -94,13 +99,13 @@ def unpack_value(packed: SerializedValue, existing: Any) -> Any:
     if packed.kind == "module":
         return importlib.import_module(packed.data)
     if packed.kind in ("weights", "state"):
-        set_weights(existing, packed)
-        return existing
+        set_weights(target, packed)
+        return target
     raise ValueError(packed.why)
 
 
 def digest_value(packed: SerializedValue) -> int:
-    """Changes when the value does. SHA-256, for which processors have instructions: weights are digested around every cell."""
+    """Return the first 64 bits of the SHA-256 of a packed value."""
     state = hashlib.sha256()
 
     def take_buffer(buffer: pickle.PickleBuffer) -> bool:
@@ -115,7 +120,7 @@ def digest_value(packed: SerializedValue) -> int:
 
 
 def is_plain(value: Any, depth: int = 0) -> bool:
-    """Whether a value is data alone: numbers, text, arrays, tables, and containers of these."""
+    """Whether a value is data only: numbers, text, arrays, tables, and containers of these."""
     # Functions and classes, that of a value among them, travel as names, which mean nothing elsewhere.
     if type(value).__module__ == "__main__":
         return False
@@ -143,11 +148,12 @@ def is_plain(value: Any, depth: int = 0) -> bool:
 
 
 def makes_plain(factory: Any) -> bool:
-    """Whether the factory of a `defaultdict`, if it has one, has a name everywhere."""
+    """Whether the factory of a `defaultdict`, if it has one, can be imported by name in every process."""
     return factory is None or getattr(factory, "__module__", "") == "builtins"
 
 
 def is_picklable(value: Any) -> bool:
+    """Whether a value can be pickled."""
     try:
         pickle.dumps(value, protocol=5, buffer_callback=lambda _: False)
     except Exception:
@@ -156,7 +162,7 @@ def is_picklable(value: Any) -> bool:
 
 
 def size_of(value: Any) -> int:
-    """About how many bytes a plain value takes, packed or not."""
+    """Return about how many bytes a plain value takes."""
     if isinstance(value, SerializedValue):
         return size_of(value.data)
     if hasattr(value, "nbytes"):
@@ -172,7 +178,7 @@ def size_of(value: Any) -> int:
 
 
 def keras_kind(value: Any) -> Literal["history", "weights", "state", "tensor"] | None:
-    """How a value travels: in full, by its weights, or by its training state beside weights."""
+    """Return how a Keras or TensorFlow object is sent: by weights, by training state, in full; None for others."""
     keras, tf = loaded_keras(), sys.modules.get("tensorflow")
     if is_random_generator(value):
         return "state"
@@ -198,7 +204,7 @@ def keras_kind(value: Any) -> Literal["history", "weights", "state", "tensor"] |
 
 
 def state_types(keras: Any) -> tuple[type, ...]:
-    """Keras's own types of what has a state and no weights."""
+    """Return Keras's types with training state and no weights: optimizers, metrics, seed generators."""
     if keras is None:
         return ()
     optimizers = keras.optimizers
@@ -215,7 +221,7 @@ def is_random_generator(value: Any) -> bool:
 
 
 def keeps_place(value: Any) -> bool:
-    """Whether a value gives its elements, or random numbers, in an order that goes on from wherever it has come to."""
+    """Whether a value has a position in a stream: an iterator or a random generator."""
     tf = sys.modules.get("tensorflow")
     if isinstance(value, type):
         return False
@@ -228,14 +234,14 @@ def keeps_place(value: Any) -> bool:
 
 
 def loaded_keras() -> Any:
-    """The Keras that this process trains with, None where it has none: beside `tf_keras` there is no other."""
+    """Return the Keras with which this process trains; None if none is imported."""
     return sys.modules.get("tf_keras") or sys.modules.get("keras")
 
 
 def weights_of(value: Any) -> list[Any]:
-    """The variables of a model, a layer or a variable itself; none where they are not made yet.
+    """Return the variables of a model or layer, or a variable itself; for an optimizer, those of `state_of`.
 
-    Of an optimizer all but its rate, which is another one for several ranks; none where it has not trained.
+    Returns an empty list if they have not been created yet.
     """
     if keras_kind(value) == "state":
         return state_of(value)
@@ -248,6 +254,10 @@ def weights_of(value: Any) -> list[Any]:
 
 
 def state_of(value: Any) -> list[Any]:
+    """Return the variables of an optimizer except its rate, of a metric, or of a generator.
+
+    Returns an empty list for an optimizer that has not trained.
+    """
     if is_random_generator(value):
         return [value]
     if not hasattr(value, "apply_gradients"):
@@ -261,9 +271,9 @@ def state_of(value: Any) -> list[Any]:
 
 
 def steps_of(value: Any) -> tuple[Any, int]:
-    """The variable in which an optimizer counts its steps, and for how many steps of one process each of these stands.
+    """Return the variable in which an optimizer counts its steps, and how many steps of one process each stands for.
 
-    Counts travel as those of one process, by which schedules and the notebook's own optimizer go on.
+    Returns None and 1 for other objects. Counts are sent in steps of one process.
     """
     optimizer = getattr(value, "inner_optimizer", value)  # of one that scales losses
     if not hasattr(optimizer, "apply_gradients"):
@@ -272,7 +282,7 @@ def steps_of(value: Any) -> tuple[Any, int]:
 
 
 def rate_of(optimizer: Any) -> float | None:
-    """The learning rate of an optimizer; None where there is none, or a schedule."""
+    """Return the learning rate of an optimizer; None if it has none, or a schedule."""
     rate = getattr(optimizer, "_learning_rate", None)
     if rate is None:
         rate = getattr(optimizer, "learning_rate", None)
@@ -283,55 +293,67 @@ def rate_of(optimizer: Any) -> float | None:
 
 
 def build_shape(model: Any) -> Any:
-    """From what a model's weights are made: a shape, settings in Keras 3, None where they are there from the start."""
+    """Return what Keras needs to create a model's weights: a shape or a configuration; None if nothing."""
     shape = getattr(model, "_build_input_shape", None)
     if shape is not None:
         return shape.as_list() if hasattr(shape, "as_list") else shape
     return model.get_build_config() if hasattr(model, "get_build_config") else None
 
 
-def set_weights(existing: Any, packed: SerializedValue) -> None:
+def set_weights(target: Any, packed: SerializedValue) -> None:
+    """Set packed weights or state in an object; build it first if it has no weights yet.
+
+    Raises:
+        ValueError: the object is of another kind, or has other shapes.
+    """
     if not packed.data:
         return
-    if keras_kind(existing) != packed.kind:
+    if keras_kind(target) != packed.kind:
         what = "these weights" if packed.kind == "weights" else "this state"
         raise ValueError(f"there is no object here that {what} could be set in")
-    if is_random_generator(existing):
-        set_generator_state(existing, pickle.loads(packed.data[0]))  # noqa: S301 — from the user's own processes
+    if is_random_generator(target):
+        set_generator_state(target, pickle.loads(packed.data[0]))  # noqa: S301 — from the user's own processes
         return
-    if packed.kind == "weights" and not weights_of(existing) and packed.shape is not None:
-        if isinstance(packed.shape, dict) and hasattr(existing, "build_from_config"):
-            existing.build_from_config(packed.shape)
+    if packed.kind == "weights" and not weights_of(target) and packed.shape is not None:
+        if isinstance(packed.shape, dict) and hasattr(target, "build_from_config"):
+            target.build_from_config(packed.shape)
         else:
-            existing.build(packed.shape)
-    own = weights_of(existing)
+            target.build(packed.shape)
+    own = weights_of(target)
     if [tuple(a.shape) for a in own] != [a.shape for a in packed.data]:
         what = "weights have" if packed.kind == "weights" else "state has"
         raise ValueError(f"its {what} other shapes")
-    steps, each = steps_of(existing)
+    steps, each = steps_of(target)
     for variable, array in zip(own, packed.data, strict=True):
         variable.assign(array // each if variable is steps else array)
 
 
 def unpack_history(data: dict[str, Any]) -> Any:
+    """Create a Keras `History` from the attributes that were packed."""
     history = (loaded_keras() or importlib.import_module("keras")).callbacks.History()
     history.history, history.epoch, history.params = data["history"], data["epoch"], data["params"]
     return history
 
 
-def read_pushed(head: bytes, path: str | None, places: list[tuple[int, int]]) -> Any:
-    """The values that `session.transfer.push_values` has sent: a pickle, with its buffers in a file of shared memory."""
+def read_pushed(head: bytes, path: str | None, extents: list[tuple[int, int]]) -> Any:
+    """Return the values that `transfer.push_values` has sent.
+
+    Args:
+        head: a pickle.
+        path: a file of shared memory with the pickle's buffers; None if it has none.
+        extents: offset and length of each buffer, in bytes.
+    """
     if path is None:
         return pickle.loads(head)  # noqa: S301 — from the user's own kernel, over a signed channel
     with Path(path).open("rb") as file:
         # Private: what a rank writes to is its own. The arrays keep the memory when the file has gone.
         memory = memoryview(mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE))
-    buffers = [memory[start : start + length] for start, length in places]
+    buffers = [memory[start : start + length] for start, length in extents]
     return pickle.loads(head, buffers=buffers)  # noqa: S301 — the same
 
 
 def generator_state(generator: Any) -> Any:
-    """The state of a generator of NumPy's or Python's."""
+    """Return the state of a generator of NumPy's or Python's."""
     if hasattr(generator, "getstate"):
         return generator.getstate()
     bits = getattr(generator, "bit_generator", None)
@@ -339,7 +361,7 @@ def generator_state(generator: Any) -> Any:
 
 
 def set_generator_state(generator: Any, state: Any) -> None:
-    """Give a generator of NumPy's or Python's a state of its own kind."""
+    """Set the state of a generator of NumPy's or Python's, as `generator_state` returned it."""
     if hasattr(generator, "setstate"):
         generator.setstate(state)
     elif hasattr(generator, "bit_generator"):

@@ -14,7 +14,7 @@ from .serialization import is_plain, keras_kind, rate_of
 
 
 def settings_of(value: Any, calls: BoundedCalls | None = None) -> Mapping[str, Any]:
-    """Return the settings of an optimizer, another object of Keras, or a dataset, by names of attributes.
+    """Return the settings of an optimizer, another Keras object, or a dataset, by attribute.
 
     Args:
         calls: for the user's own code; None to call none of it.
@@ -49,7 +49,7 @@ def is_dataset(value: Any) -> bool:
 
 
 def stages_of(dataset: Any) -> list[Mapping[str, Any]]:
-    """Return the stages of a dataset, the last one first: kind, parameters such as seeds, and data that it holds in memory."""
+    """Return the stages of a dataset, the last first: kind, parameters such as seeds, and data in memory."""
     from ..runtime.sharing.dataset_stages import all_stages, kind_of
 
     return [{"kind": kind_of(each), **_parameters_of(each)} for each in all_stages(dataset)]

@@ -28,7 +28,7 @@ PAUSE = 0.05
 
 
 @dataclass(frozen=True)
-class Ended:
+class ShellResult:
     """How a line ended: what it printed, its exit code, the error of a cell magic, and the folder it ran in."""
 
     output: str = ""
@@ -51,13 +51,13 @@ class ShellLines:
         self._getoutput, self._run_cell_magic = shell.getoutput, shell.run_cell_magic
 
     def install(self) -> None:
-        """Take the place of the shell's own ways to run a line."""
+        """Replace the shell's methods that run a line."""
         self._shell.system = self.system
         self._shell.getoutput = self.getoutput
         self._shell.run_cell_magic = self.run_cell_magic
 
     def system(self, command: str) -> None:
-        """`!command`"""
+        """Run `!command` on rank 0 first, then on the others, and set `_exit_code` in the notebook's namespace."""
         line = self._shell.var_expand(command, depth=1)
         ended = self._run_rank_zero_first(line, lambda: self._run_line(line))
         self._shell.user_ns["_exit_code"] = ended.code
@@ -68,7 +68,7 @@ class ShellLines:
 
         line = self._shell.var_expand(command, depth=depth + 1)
         ended = self._run_rank_zero_first(
-            line, lambda: Ended(str(self._getoutput(line, split=False, depth=depth + 1)))
+            line, lambda: ShellResult(str(self._getoutput(line, split=False, depth=depth + 1)))
         )
         return SList(ended.output.splitlines()) if split else LSString(ended.output)
 
@@ -78,13 +78,13 @@ class ShellLines:
             return self._run_cell_magic(name, line, cell)
         result: list[Any] = []
 
-        def run_command() -> Ended:
+        def run_command() -> ShellResult:
             try:
                 result.append(self._run_cell_magic(name, line, cell))
             except Exception as error:
                 result.append(error)
-                return Ended(error=f"{type(error).__name__}: {error}")
-            return Ended()
+                return ShellResult(error=f"{type(error).__name__}: {error}")
+            return ShellResult()
 
         ended = self._run_rank_zero_first(f"%%{name} {line}\n{cell}", run_command)
         failed = bool(result) and isinstance(result[0], Exception)
@@ -92,8 +92,8 @@ class ShellLines:
             raise result[0] if failed else RuntimeError(f"on rank 0, {ended.error}")
         return result[0] if result and not failed else None
 
-    def _run_line(self, line: str) -> Ended:
-        """Run a command line, showing what it prints as it comes."""
+    def _run_line(self, line: str) -> ShellResult:
+        """Run a command line, showing its output as it comes; return how it ended."""
         said = []
         with subprocess.Popen(  # noqa: S602 — the user's own line
             line,
@@ -110,28 +110,31 @@ class ShellLines:
                 if not self._quiet:
                     sys.stdout.write(printed)
                     sys.stdout.flush()
-        return Ended("".join(said), process.returncode)
+        return ShellResult("".join(said), process.returncode)
 
-    def _run_rank_zero_first(self, line: str, run: Callable[[], Ended]) -> Ended:
-        """Return how a line ended on rank 0; this rank has run it too, if it works in another folder."""
+    def _run_rank_zero_first(self, line: str, run: Callable[[], ShellResult]) -> ShellResult:
+        """Return how a line ended on rank 0; this rank runs it too if it works in another folder.
+
+        Blocks on ranks other than 0 until rank 0 has run it.
+        """
         answer, here = self._folder / f"line-{self._name_line(line)}.json", folder_id()
         if self._quiet:
             ended = self._wait_for_answer(answer)
             if ended.folder != here:
                 run()
             return ended
-        ended = Ended(error="it was interrupted", code=130)
+        ended = ShellResult(error="it was interrupted", code=130)
         try:
             ended = run()
         finally:
             write_atomically(answer, json.dumps(asdict(replace(ended, folder=here))).encode())
         return ended
 
-    def _wait_for_answer(self, answer: Path) -> Ended:
+    def _wait_for_answer(self, answer: Path) -> ShellResult:
         """Wait until rank 0 has written how a line ended, and return that."""
         while not answer.exists():
             time.sleep(PAUSE)
-        return Ended(**json.loads(answer.read_text()))
+        return ShellResult(**json.loads(answer.read_text()))
 
     def _name_line(self, line: str) -> str:
         """Return one name on all ranks that run the same line, for the same time in the same cell."""

@@ -63,11 +63,11 @@ class Assignment(NamedTuple):
 
     @property
     def is_of_weights(self) -> bool:
-        """Whether it sets the weights or the state of an object that is there."""
+        """Whether this sets the weights or the state of an object that is there."""
         return self.place is None and self.value is not None and self.value.kind in TRAINED
 
     def set_value(self, namespace: dict[str, Any], owner: Any, value: Any) -> None:
-        """Let the notebook's name, or the owner that it has at the path, hold a value."""
+        """Bind the name, or set or remove the part of `owner`, that this assignment is about."""
         if self.place is None:
             namespace[self.paths[0].name] = value
         elif self.value is not None:
@@ -112,18 +112,20 @@ class Snapshot:
 def take_snapshot(
     namespace: Mapping[str, Any], roots: Sequence[str], named: Sequence[str] = ()
 ) -> Snapshot:
-    """Take down what is there.
+    """Record what names refer to before a cell.
 
     Args:
-        roots: names that stand for what they stand for in the notebook. named: names that a cell may bind.
+        roots: names that refer to the corresponding objects in the kernel.
+        named: names that the cell may bind.
     """
     own = [name for name in roots if not is_plain(namespace.get(name))]
     reached = group_paths(objects_below(namespace, own))
-    nodes = {id(each.value): _node(*each) for each in reached if not is_plain(each.value)}
+    nodes = {id(each.value): _make_node(*each) for each in reached if not is_plain(each.value)}
     return Snapshot(nodes, {name: namespace[name] for name in named if name in namespace})
 
 
-def _node(value: Any, paths: tuple[AccessPath, ...]) -> Node:
+def _make_node(value: Any, paths: tuple[AccessPath, ...]) -> Node:
+    """Record a value: the digest of its weights, or marks that show a change of its parts."""
     has_weights = keras_kind(value) in TRAINED
     digest = digest_value(pack_value(value)) if has_weights else None
     return Node(value, paths, digest, {p: change_mark(part) for p, part in settable_parts(value)})
@@ -132,19 +134,24 @@ def _node(value: Any, paths: tuple[AccessPath, ...]) -> Node:
 def find_delta(
     before: Snapshot, namespace: Mapping[str, Any], roots: Sequence[str], named: Sequence[str] = ()
 ) -> list[Assignment]:
-    """What the notebook is to assign, so that it has what is there now; arguments as for `take_snapshot`."""
+    """Return the assignments that change the kernel's objects as a cell has changed the rank's.
+
+    Args:
+        before: the snapshot from before the cell.
+        roots, named: as for `take_snapshot`.
+    """
     there = {name: namespace[name] for name in named if name in namespace}
     return [
         *_changed_weights(before, namespace, [*dict.fromkeys((*roots, *named))]),
         *_changed_parts(before),
-        *_bound_names(before, there),
+        *_changed_bindings(before, there),
     ]
 
 
 def _changed_weights(
     before: Snapshot, namespace: Mapping[str, Any], roots: Sequence[str]
 ) -> Iterator[Assignment]:
-    """What has other weights than before, or was not there and is no part of what was. What has a state must have been there."""
+    """Yield an assignment for each object whose weights or state changed, and for each new object with weights."""
     known = {k: node for k, node in before.nodes.items() if node.digest is not None}
     parts = {id(part) for node in known.values() for part in weights_of(node.value)}
     there = [Reached(node.value, node.paths) for node in known.values()]
@@ -159,7 +166,7 @@ def _changed_weights(
 
 
 def _changed_parts(before: Snapshot) -> Iterator[Assignment]:
-    """What objects hold otherwise than before; those that were not there are others than the notebook's."""
+    """Yield an assignment or deletion for each part of an earlier object that has changed."""
     for node in before.nodes.values():
         now, owner = dict(settable_parts(node.value)), node.paths[:1]
         for place, part in now.items():
@@ -171,8 +178,11 @@ def _changed_parts(before: Snapshot) -> Iterator[Assignment]:
             yield Assignment(owner, None, place)
 
 
-def _bound_names(before: Snapshot, namespace: Mapping[str, Any]) -> Iterator[Assignment]:
-    """The values of names, but for those that stand for what they did, and those that come back as weights."""
+def _changed_bindings(before: Snapshot, namespace: Mapping[str, Any]) -> Iterator[Assignment]:
+    """Yield an assignment for each name that refers to another object than before, or to a copied value.
+
+    Models and variables are left out: their weights are sent separately.
+    """
     for name, value in namespace.items():
         is_copied = keras_kind(value) not in TRAINED and value not in before
         if is_copied and (packed := pack_value(value)).kind != "none":
@@ -186,7 +196,7 @@ def _bound_names(before: Snapshot, namespace: Mapping[str, Any]) -> Iterator[Ass
 
 
 def settable_parts(value: Any) -> Iterator[tuple[Step, Any]]:
-    """The contents of an object that can be set."""
+    """Yield the parts of an object that can be assigned, each with the step that leads to it."""
     if keras_kind(value) in TRAINED:
         parts = {**states_of_model(value), **plain_of_model(value)}
         yield from ((Step("attribute", name), part) for name, part in parts.items())
@@ -214,6 +224,7 @@ class Rate:
         return "a schedule" if self.value is None else f"{self.value:g}"
 
     def sent_value(self) -> SerializedValue:
+        """Serialize the rate; of kind "none" if ranks share nothing, since theirs differs from the kernel's."""
         if sharing.active and self.value is not None:
             return pack_value(self.value)
         why = f"it is {self} there, for all ranks together; set it in an ordinary cell, too"
@@ -221,21 +232,21 @@ class Rate:
 
 
 @dataclass(frozen=True, eq=False)
-class Same:
+class IdentityKey:
     """Stands for an object, and keeps it, so that nothing else gets its id."""
 
     value: Any
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.value is self.value
+        return isinstance(other, IdentityKey) and other.value is self.value
 
 
 def change_mark(value: Any) -> Any:
-    """Changes when what stands at a place does: with its value where that is plain and small."""
+    """Return a value that differs when an object does: by content if it is plain and small, else by identity."""
     if isinstance(value, Rate):
         return value
     if isinstance(value, LEAVES):
         return type(value), repr(value) if value != value else value
     if is_plain(value) and size_of(value) <= SMALL_PART:
         return digest_value(pack_value(value))
-    return tuple(map(change_mark, value)) if isinstance(value, tuple) else Same(value)
+    return tuple(map(change_mark, value)) if isinstance(value, tuple) else IdentityKey(value)

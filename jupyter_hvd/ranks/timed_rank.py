@@ -42,7 +42,7 @@ class StepTimes:
 
 
 @dataclass(frozen=True)
-class Look:
+class ProgressSample:
     """How many steps were made at a time, by the clock and by the processor, in seconds."""
 
     steps: int
@@ -55,39 +55,39 @@ def find_optimizers() -> list[Any]:
     return [o for o in gc.get_objects() if hasattr(type(o), "apply_gradients")]
 
 
-def sample_progress(found: list[Any]) -> Look:
-    """Return the number of steps so far, with the clock and the processor time."""
-    counts = [int(o.iterations.numpy()) for o in found if getattr(o, "built", True)]
-    return Look(max(counts, default=0), time.perf_counter(), time.process_time())
+def sample_progress(optimizers: list[Any]) -> ProgressSample:
+    """Return the largest step count of some optimizers, with the clock and the CPU time."""
+    counts = [int(o.iterations.numpy()) for o in optimizers if getattr(o, "built", True)]
+    return ProgressSample(max(counts, default=0), time.perf_counter(), time.process_time())
 
 
-def trained_bytes(found: list[Any]) -> int:
-    """Return the bytes of the variables that the optimizers train, as far as they tell."""
-    variables = [v for o in found for v in getattr(o, "_trainable_variables", ())]
+def trained_bytes(optimizers: list[Any]) -> int:
+    """Return the bytes of the variables that the optimizers train, as far as these are known."""
+    variables = [v for o in optimizers for v in getattr(o, "_trainable_variables", ())]
     own = {id(v): v for v in variables}.values()
     return sum(int(v.numpy().nbytes) for v in own)
 
 
-def times_between(first: Look, last: Look, found: list[Any]) -> StepTimes:
-    """Return the times of the steps between two samples."""
+def times_between(first: ProgressSample, last: ProgressSample, optimizers: list[Any]) -> StepTimes:
+    """Return the mean times of a step between two samples."""
     steps = last.steps - first.steps
     return StepTimes(
         steps,
         (last.clock - first.clock) / steps,
         (last.processor - first.processor) / steps,
         len(os.sched_getaffinity(0)),
-        trained_bytes(found),
+        trained_bytes(optimizers),
     )
 
 
-class Watch:
+class StepTimer:
     """Looks at the training from another thread, and ends the process when it has seen enough."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._begun: float | None = None
-        self._first: Look | None = None
-        self._found: list[Any] = []
+        self._first: ProgressSample | None = None
+        self._optimizers: list[Any] = []
 
     def start(self) -> None:
         """Begin to sample the progress of training in a thread."""
@@ -95,7 +95,7 @@ class Watch:
         threading.Thread(target=self._look_on, daemon=True).start()
 
     def _look_on(self) -> None:
-        """Sample the progress until enough steps were timed, then end the process."""
+        """Sample the progress until enough steps were timed, then write the times and end the process."""
         while True:
             time.sleep(PAUSE)
             now = self._sample_progress()
@@ -111,27 +111,27 @@ class Watch:
                 self._write_times()
                 os._exit(0)
 
-    def _sample_progress(self) -> Look | None:
+    def _sample_progress(self) -> ProgressSample | None:
         """Return a sample of the progress; None before Keras is imported, or while an optimizer is being made."""
         if not any(name in sys.modules for name in ("keras", "tf_keras")):
             return None
         try:
-            self._found = self._found or find_optimizers()
-            return sample_progress(self._found)
+            self._optimizers = self._optimizers or find_optimizers()
+            return sample_progress(self._optimizers)
         except Exception:  # one that is being made just now
             return None
 
     def _write_times(self) -> None:
-        """Write down what was seen; of a training that ended sooner, its last steps."""
+        """Write the measured times; if training ended early, those of its last steps."""
         last = self._sample_progress()
         if self._first is None or last is None or last.steps <= self._first.steps:
             return
-        times = times_between(self._first, last, self._found)
+        times = times_between(self._first, last, self._optimizers)
         self._file.write_text(json.dumps(asdict(times)))
 
 
 def main() -> int:
-    """Run what the command line says; the exit code."""
+    """Run and time the program that the command line names, and return its exit code."""
     from ..runtime.sharing.program import share_program
     from ..runtime.sharing.working_copy import work_on_copy
     from .job_rank import hold_heartbeat, run_arguments
@@ -140,7 +140,7 @@ def main() -> int:
     rank, status = os.environ.get("HOROVOD_RANK"), Path(sys.argv[2])
     work_on_copy(status / f"files-{rank or 0}", status.parent)
     if rank in (None, "0"):
-        Watch(Path(os.environ[TIMES_VARIABLE])).start()
+        StepTimer(Path(os.environ[TIMES_VARIABLE])).start()
     if rank is not None:
         share_program()
     return run_arguments(sys.argv[1:])

@@ -13,7 +13,7 @@ from ..runtime.observe import Function, observe, update_methods
 
 
 @dataclass
-class Trained:
+class OptimizerVariables:
     """The variables of one optimizer.
 
     Attributes:
@@ -26,15 +26,17 @@ class Trained:
     before: int
 
 
-_trained: MutableMapping[Any, Trained] = WeakKeyDictionary()
+_trained: MutableMapping[Any, OptimizerVariables] = WeakKeyDictionary()
 _watches = False
 
 
 def watch_cell() -> None:
-    """Count again what is trained; the kernel asks for `training_digest` and calls `compare_trained` when the cell has ended.
+    """Start to record which variables a cell trains. Collective at its first call.
+
+    The kernel calls `training_digest` and `compare_trained` when the cell has ended.
 
     Raises:
-        RuntimeError: ranks have other versions of what computes.
+        RuntimeError: ranks have different versions of TensorFlow or NumPy.
     """
     import horovod.tensorflow as hvd
 
@@ -47,7 +49,11 @@ def watch_cell() -> None:
 
 
 def _watch_optimizers() -> None:
-    """Let every optimizer note what it updates."""
+    """Observe every optimizer's updates, after a check that all ranks have the same versions. Collective.
+
+    Raises:
+        RuntimeError: versions differ.
+    """
     global _watches
     import horovod.tensorflow as hvd
     import numpy as np
@@ -62,23 +68,25 @@ def _watch_optimizers() -> None:
         )
     _watches = True
     for kind, name in update_methods(tf.keras):
-        observe(kind, name, _apply_noted)
+        observe(kind, name, _apply_and_record)
 
 
-def _apply_noted(apply: Function, own: Any, given: Any, *args: Any, **kwargs: Any) -> Any:
-    """Have an optimizer apply gradients, and note the variables that it updates."""
-    given = list(given)
-    result = apply(own, given, *args, **kwargs)
-    known = getattr(own, "_trainable_variables", ())  # of Keras 3; there is no public way
+def _apply_and_record(
+    apply: Function, optimizer: Any, gradients: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """Call an optimizer's method `apply`, and record the variables that it updates."""
+    gradients = list(gradients)
+    result = apply(optimizer, gradients, *args, **kwargs)
+    known = getattr(optimizer, "_trainable_variables", ())  # of Keras 3; there is no public way
     in_pairs = apply.__name__ == "apply_gradients"  # of Keras 2
-    _note_update(own, [variable for _, variable in given] if in_pairs else list(known))
+    _note_update(optimizer, [variable for _, variable in gradients] if in_pairs else list(known))
     return result
 
 
 def _note_update(optimizer: Any, variables: Sequence[Any]) -> None:
-    """Note what an optimizer updates; of a compiled step, when it is compiled."""
+    """Record the variables that an optimizer updates; in a compiled step, when it is traced."""
     if optimizer not in _trained:
-        _trained[optimizer] = Trained(len(_trained), [], -1)
+        _trained[optimizer] = OptimizerVariables(len(_trained), [], -1)
     known = _trained[optimizer].variables
     ids = {id(variable) for variable in known}
     known += [variable for variable in variables if id(variable) not in ids]
@@ -136,18 +144,22 @@ def compare_trained() -> str:
         print(f"jupyter_hvd: {lost[0]} is not finite any more", file=sys.stderr, flush=True)
     # A model that nobody holds any more is there on some ranks and gone on others: what all have is compared.
     everywhere = sorted(set.intersection(*(set(each) for each in found)))
-    return next(filter(None, (_describe_difference(n, found, updated[n]) for n in everywhere)), "")
+    return next(filter(None, (_compare_variable(n, found, updated[n]) for n in everywhere)), "")
 
 
-def _describe_difference(name: str, found: Sequence[dict[str, int]], variable: Any) -> str:
-    """Return how a variable differs from rank 0's, on the first rank on which rounding does not explain it; '' if there is
-    none.
+def _compare_variable(name: str, checksums: Sequence[dict[str, int]], variable: Any) -> str:
+    """Compare a variable with rank 0's on all ranks; return a sentence on the difference, or "".
+
+    Collective if any checksum differs. On GPUs, differences that rounding explains do not count.
+
+    Args:
+        checksums: those of each rank, by variable.
     """
     import horovod.tensorflow as hvd
     import numpy as np
     import tensorflow as tf
 
-    others = [rank for rank, sums in enumerate(found) if sums[name] != found[0][name]]
+    others = [rank for rank, sums in enumerate(checksums) if sums[name] != checksums[0][name]]
     if not others:
         return ""
     value = np.asarray(variable.numpy())
@@ -167,10 +179,9 @@ def _describe_difference(name: str, found: Sequence[dict[str, int]], variable: A
 
 
 def join_ranks() -> int:
-    """Answer for this rank while others go on, until all have come here; return the last rank that has.
+    """Take part in the other ranks' collective operations until all have called this; return the last rank to do so.
 
-    TensorFlow takes Horovod's operation for a constant and keeps its first answer, with which a second `hvd.join()` returns at
-    once, while others train: a function of its own asks again.
+    TensorFlow treats Horovod's operation as a constant and keeps its first answer; a new function avoids that.
     """
     import horovod.tensorflow as hvd
     import tensorflow as tf

@@ -73,11 +73,11 @@ class Row(NamedTuple):
 
 
 def summarize_variables(names: Sequence[str], beside: bool = False) -> dict[str, VariableSummary]:
-    """Return summaries of some of this rank's variables, or of all the user's and the state of the process, by their paths.
+    """Return summaries of this rank's variables, by path; of all the user's, with the state of the process, by default.
 
     Args:
-        names: of variables, or of parts of them such as `trainer.net`; none for all.
-        beside: whether the main thread may run a cell meanwhile. Then none of the user's own code is called.
+        names: of variables, or of parts of them such as `trainer.net`; all if empty.
+        beside: whether the main thread may run a cell meanwhile; then no code of the user's is called.
     """
     calls = None if beside else BoundedCalls()
     found = {
@@ -93,7 +93,7 @@ def summarize_variables(names: Sequence[str], beside: bool = False) -> dict[str,
 
 
 def values_of_variables(names: Sequence[str], beside: bool = False) -> dict[str, SerializedValue]:
-    """Return the values of variables by their paths, as far as they can be sent; arguments as for `summarize_variables`."""
+    """Return the values of variables by path, as far as they can be sent; arguments as for `summarize_variables`."""
     found = {
         str(row.path): pack_comparable(row.value)
         for row in list_variables(*_cell_namespaces(), names, None if beside else BoundedCalls())
@@ -172,7 +172,7 @@ def rows_of(
 
 
 def pack_comparable(value: Any) -> SerializedValue:
-    """Return a value as data that is compared entry by entry; "none" if it cannot be."""
+    """Serialize a value for a comparison entry by entry; of kind "none" if that is impossible."""
     return packed_code(value) if is_code(value) else pack_value(with_arrays(value), limit=None)
 
 

@@ -49,6 +49,6 @@ def BroadcastGlobalVariablesCallback(root_rank: int = 0) -> Any:  # noqa: N802 â
 
 
 def _tensorflow_variable(variable: Any) -> Any:
-    """What a variable of Keras 3 holds; other variables are their own, and `value` is a method of theirs."""
+    """Return the TensorFlow variable in a variable of Keras 3; other variables are returned unchanged."""
     value = getattr(variable, "value", None)
     return variable if value is None or callable(value) else value

@@ -83,16 +83,14 @@ class WarmUp:
 
 
 def scale_rate(optimizer: Any, warmup_epochs: int = 0) -> Any:
-    """The optimizer itself, which from now on updates weights at its learning rate times the number of ranks.
+    """Make an optimizer update weights at N times its learning rate, for N ranks, and return it.
 
-    Only the update sees the multiplied rate. What the program reads, sets, bounds and plots stays the rate of one process. A
-    schedule is asked for the step at which one process has seen as many examples: step s of N ranks is its step N·s.
-    `iterations` counts the steps that are made.
+    Only updates see the multiplied rate: what the program reads, sets and plots stays the rate of one process. A
+    schedule gets N times the step, at which one process has seen as many examples. `iterations` counts the steps made.
 
     Args:
-        optimizer: an optimizer of Keras 3, tf_keras or Keras 2; its name or configuration, of which it is made; or a model,
-            compiled with one.
-        warmup_epochs: so many epochs of `fit` are trained before the rate is that of all ranks; it grows with each batch.
+        optimizer: an optimizer of Keras 3, tf_keras or Keras 2; its name or configuration; or a compiled model.
+        warmup_epochs: the first epochs of `fit`, in which the rate grows from batch to batch to its multiple.
 
     Raises:
         UntestedVersionError: this was not tested with its Keras.
@@ -152,15 +150,17 @@ def _install_warm_up(callbacks: type) -> None:
         )
 
     def observe_callback(name: str, tell: Callable[[WarmUp, Any, int], None]) -> None:
-        def called(method: Function, own: Any, number: int, *args: Any, **options: Any) -> None:
-            if (growth := growth_of(own)) is not None:
-                tell(growth, own, number)
-            method(own, number, *args, **options)
+        def called(
+            method: Function, original: Any, number: int, *args: Any, **options: Any
+        ) -> None:
+            if (growth := growth_of(original)) is not None:
+                tell(growth, original, number)
+            method(original, number, *args, **options)
 
         observe(callbacks, name, called)
 
-    def begin_batch(growth: WarmUp, own: Any, batch: int) -> None:
-        if steps := (getattr(own, "params", None) or {}).get("steps"):
+    def begin_batch(growth: WarmUp, original: Any, batch: int) -> None:
+        if steps := (getattr(original, "params", None) or {}).get("steps"):
             growth.set_progress(batch / steps)
 
     observe_callback("on_epoch_begin", lambda growth, _, epoch: growth.begin_epoch(epoch))

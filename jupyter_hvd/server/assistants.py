@@ -58,7 +58,7 @@ async def convert(file: File, ctx: Context, batch: Batch = "global", write: bool
 
 
 async def explain(file: File) -> dict[str, Any]:
-    """Say how each variable of a training changes where batches grow with the number of workers, and the line that decides."""
+    """Report how a training's variables change if batches grow with the number of workers, and the lines that decide."""
     return await run_json_command("explain", served_path(file), "--json")
 
 
@@ -109,7 +109,7 @@ async def certify(
     ctx: Context,
     sizes: Annotated[dict[str, int] | None, "where growth begins, such as {'n': 100}"] = None,
 ) -> Answer:
-    """Say what a gradient of a tensor function costs: by formula, by theorem, and measured over growing sizes.
+    """Report what a gradient of a tensor function costs: by formula, by theorem, and measured over growing sizes.
 
     The file is run on this machine after the user agrees.
     """
@@ -141,11 +141,7 @@ def served_path(file: str) -> Path:
 
 
 def check_token(server: ServerApp) -> None:
-    """Refuse callers who could not use the Jupyter server.
-
-    Raises:
-        ToolError: the request lacks the server's token, or the server has none.
-    """
+    """Raise ToolError unless the request has the server's token."""
     token = server.identity_provider.token
     if not token:
         raise ToolError(
@@ -235,6 +231,6 @@ async def run_command_lines(*arguments: str | Path) -> AsyncGenerator[bytes, Non
 
 
 def last_line(text: bytes) -> str:
-    """The last line of what a command complains of."""
+    """Return the last line of a command's error output."""
     lines: Sequence[str] = text.decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else "the command gave no answer"

@@ -43,11 +43,12 @@ def parse_body(body: bytes) -> dict[str, Any]:
     return request
 
 
-def check_keys(given: Mapping[str, Any], known: set[str]) -> None:
-    if unknown := sorted(given.keys() - known):
+def check_keys(body: Mapping[str, Any], allowed: set[str]) -> None:
+    """Raise RequestError if a request has unknown fields."""
+    if unknown := sorted(body.keys() - allowed):
         if advice := removed_option(unknown[0]):
             raise RequestError(advice)
-        raise RequestError(f"unknown field `{unknown[0]}`; there are {', '.join(sorted(known))}")
+        raise RequestError(f"unknown field `{unknown[0]}`; there are {', '.join(sorted(allowed))}")
 
 
 def read_options(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,8 +121,8 @@ def read_verification_request(request: Mapping[str, Any], root: Path) -> dict[st
     folder = read_folder(request, root)
     return {
         "notebook": request["notebook"],
-        "n": whole_number(request, "n", MAX_RANKS),
-        "steps": whole_number(request, "steps", MAX_STEPS) if "steps" in request else None,
+        "n": read_positive_integer(request, "n", MAX_RANKS),
+        "steps": read_positive_integer(request, "steps", MAX_STEPS) if "steps" in request else None,
         "options": options,
         "folder": None if folder is None else str(folder),
         "name": "notebook.ipynb" if folder is None else Path(request["path"]).name,
@@ -146,12 +147,17 @@ def read_part(request: Mapping[str, Any]) -> dict[str, Any]:
     return {"left": left, "converted": converted}
 
 
-def whole_number(
-    request: Mapping[str, Any], name: str, most: int, default: int | None = None
+def read_positive_integer(
+    request: Mapping[str, Any], name: str, maximum: int, default: int | None = None
 ) -> int:
+    """Return a field that is an integer from 1 to `maximum`.
+
+    Raises:
+        RequestError: it is missing without a default, or is something else.
+    """
     value = request.get(name, default)
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        raise RequestError(f"`{name}` must be a whole number from 1 to {most}")
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= maximum:
+        raise RequestError(f"`{name}` must be a whole number from 1 to {maximum}")
     return value
 
 

@@ -134,6 +134,7 @@ class Worker:
         return self._process
 
     def stop(self) -> None:
+        """Kill the process, if there is one, and wait for its end."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -182,6 +183,7 @@ class Workers:
         return await asyncio.wrap_future(answer)
 
     def _serve_requests(self, worker: Worker) -> None:
+        """Pass requests to a worker and set their results, in a thread that never returns."""
         while True:
             kind, body, answer = self._requests.get()
             tell: Callable[[], None] | None = None
@@ -197,7 +199,7 @@ class Workers:
                 tell()
 
     def stop(self) -> None:
-        """End all processes; the next request starts one anew."""
+        """End all processes; the next request starts a new one."""
         with self._lock:
             for worker in self._workers:
                 worker.stop()
@@ -220,7 +222,7 @@ class Verifier:
 
     @asynccontextmanager
     async def claim_verifier(self) -> AsyncIterator[Claim]:
-        """Claim the verifier. If a cancelled verification is still ending, wait for it.
+        """Claim the verifier for a block; wait for a cancelled verification to end first.
 
         Raises:
             BusyError: another verification is running.
@@ -268,6 +270,7 @@ class Verifier:
     async def _read_events(
         self, process: asyncio.subprocess.Process, frame: bytes
     ) -> AsyncGenerator[bytes, None]:
+        """Send the request to the process and yield its lines; at the time limit, a failure event."""
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -314,6 +317,7 @@ class Handler(APIHandler):
     auth_resource = "jupyter-hvd"
 
     def initialize(self, workers: Workers, verifier: Verifier, root: Path) -> None:
+        """Store the shared objects; called by Tornado."""
         self.root = root
         self.workers = workers
         self.verifier = verifier
@@ -322,6 +326,7 @@ class Handler(APIHandler):
         self.is_refused = False
 
     async def prepare(self) -> None:  # type: ignore[override]
+        """Refuse users who are not logged in, and bodies that are too long; called before the body is read."""
         await super().prepare()
         if self.current_user is None:
             raise web.HTTPError(403)
@@ -330,6 +335,7 @@ class Handler(APIHandler):
             self.refuse_body()
 
     def data_received(self, chunk: bytes) -> None:
+        """Collect a piece of the body; refuse a body that is too long."""
         self.received += len(chunk)
         if self.received > MAX_BODY and not self.is_refused:
             self.refuse_body()
@@ -358,6 +364,11 @@ class Handler(APIHandler):
         return None if self.is_refused else b"".join(self.chunks)
 
     async def answer_request(self, kind: str, body: bytes | None = b"{}") -> None:
+        """Send a request to a worker and finish with its answer; do nothing if `body` is None.
+
+        Raises:
+            HTTPError: the worker failed, or refused the request.
+        """
         if body is None:
             return
         try:
@@ -373,6 +384,7 @@ class ConvertHandler(Handler):
     @web.authenticated
     @authorized
     async def post(self) -> None:
+        """Convert the notebook in the body."""
         await self.answer_request("convert", self.read_body())
 
 
@@ -380,6 +392,7 @@ class ScriptHandler(Handler):
     @web.authenticated
     @authorized
     async def post(self) -> None:
+        """Convert the notebook in the body to a script."""
         await self.answer_request("script", self.read_body())
 
 
@@ -387,6 +400,7 @@ class RulesHandler(Handler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
+        """Finish with the list of rules."""
         await self.answer_request("rules")
 
 
@@ -396,6 +410,7 @@ class VerifyHandler(Handler):
     @web.authenticated
     @authorized("execute")  # type: ignore[untyped-decorator]
     async def post(self) -> None:
+        """Verify the notebook in the body and stream the events; 409 if a verification is running."""
         body = self.read_body()
         if body is None:
             return
@@ -407,6 +422,7 @@ class VerifyHandler(Handler):
             raise web.HTTPError(409, message) from None
 
     async def start_verification(self, body: bytes) -> None:
+        """Check the body and stream the events of its verification until it ends or is cancelled."""
         try:
             request = read_verification_request(
                 await asyncio.to_thread(parse_body, body), self.root
@@ -420,6 +436,7 @@ class VerifyHandler(Handler):
             await self.running
 
     async def stream_events(self, request: Mapping[str, Any]) -> None:
+        """Write the events of a verification as they come."""
         async with aclosing(self.verifier.stream_events(request)) as events:
             await self.flush()
             async for event in events:
@@ -427,6 +444,7 @@ class VerifyHandler(Handler):
                 await self.flush()
 
     def on_connection_close(self) -> None:
+        """Cancel the verification when the client disconnects."""
         super().on_connection_close()
         if claim := getattr(self, "claim", None):
             claim.cancelled = True

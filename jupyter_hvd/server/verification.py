@@ -29,24 +29,29 @@ from .worker import read_frame
 
 
 def print_event(event: dict[str, Any]) -> None:
+    """Write an event to standard output, as a line of JSON."""
     sys.stdout.write(json.dumps(event) + "\n")
     sys.stdout.flush()
 
 
 def follow_verification(request: dict[str, Any]) -> dict[str, Any]:
-    """Run a verification, and report each check; return the last event.
+    """Run the requested verification, and print each check; return the last event.
 
     Args:
         request: as checked by the server, with `folder` instead of `path`: see `server.VerifyHandler`.
     """
     if request["folder"] is not None:
-        return verify_beside(Path(request["folder"]), request)
+        return run_verification(Path(request["folder"]), request)
     with TemporaryDirectory(prefix="jupyter-hvd-nothing-") as nothing:
-        return verify_beside(Path(nothing), request)
+        return run_verification(Path(nothing), request)
 
 
-def verify_beside(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
-    """Run a verification as `follow_verification`, on copies of the files in `folder`."""
+def run_verification(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
+    """Run the requested verification on copies of the files in `folder`; print each check as it ends.
+
+    Returns:
+        The last event: the verdict, or `message` if it could not run, or `confirm` if the user must agree first.
+    """
     given = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in request["options"].items()
@@ -92,17 +97,19 @@ def verify_beside(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
     return {"done": True, **verification.as_json()}
 
 
-def end_with_input() -> None:
+def terminate_at_eof() -> None:
+    """Wait for the end of standard input, then send this process SIGTERM so that it cleans up."""
     sys.stdin.buffer.read()
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def main() -> None:
+    """Run the verification that standard input requests, and print its events."""
     frame = read_frame(sys.stdin.buffer)
     if frame is None:
         return
     with ended_by_signals():
-        threading.Thread(target=end_with_input, daemon=True).start()
+        threading.Thread(target=terminate_at_eof, daemon=True).start()
         print_event(follow_verification(json.loads(frame[1])))
 
 

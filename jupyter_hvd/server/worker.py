@@ -48,6 +48,7 @@ def read_frame(stream: IO[bytes]) -> tuple[str, bytes] | None:
 
 
 def write_frame(stream: IO[bytes], kind: str, body: bytes) -> None:
+    """Write a message, a header line with kind and length and then the body, and flush."""
     stream.write(f"{kind} {len(body)}\n".encode() + body)
     stream.flush()
 
@@ -69,11 +70,12 @@ def answer_request(route: Route, body: bytes) -> tuple[int, bytes]:
 
 
 def failure_answer(message: str) -> bytes:
+    """Encode a failure as JSON."""
     return json.dumps({"message": message}).encode()
 
 
 def answer_rules(_: dict[str, Any]) -> list[dict[str, str]]:
-    """Answer `GET rules`."""
+    """Return the list of rules: the answer to `GET rules`."""
     from ..convert.documentation import format_rule_page
     from ..convert.rules import RULES
 
@@ -122,7 +124,7 @@ def answer_convert(request: dict[str, Any], root: Path) -> dict[str, Any]:
 
 
 def answer_script(request: dict[str, Any]) -> dict[str, str]:
-    """Answer `POST script`.
+    """Convert the notebook in a request to a script: the answer to `POST script`.
 
     Raises:
         RequestError: as for `answer_convert`.

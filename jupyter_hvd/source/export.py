@@ -38,4 +38,5 @@ def without_magics(source: str) -> str:
 
 
 def comment_out(text: str) -> str:
+    """Put `#` in front of each line."""
     return "\n".join(f"# {line}".rstrip() for line in text.split("\n"))

@@ -29,14 +29,14 @@ def origin_finder(
         before, after: the program's texts by cell, None for a script, whose label is "".
     """
 
-    def find_line(place: tuple[str, int]) -> tuple[int | None, int, str] | None:
-        cell = int(place[0]) if place[0] else None
+    def find_line(position: tuple[str, int]) -> tuple[int | None, int, str] | None:
+        cell = int(position[0]) if position[0] else None
         if cell not in before or cell not in after:
             return None
         origins = line_origins(before[cell], after[cell])
-        if not 0 < place[1] <= len(origins):
+        if not 0 < position[1] <= len(origins):
             return None
-        line = origins[place[1] - 1]
+        line = origins[position[1] - 1]
         return cell, line, before[cell].splitlines()[line - 1].strip() if before[cell] else ""
 
     return find_line

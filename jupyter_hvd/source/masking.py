@@ -99,7 +99,11 @@ def _mask_lines(source: str) -> str:
 
 
 def _find_syntax(tokens: list[tokenize.TokenInfo]) -> tuple[int, int, bool] | None:
-    """Line and column, from 0, of IPython's syntax in a logical line, and whether that is a magic whose result is bound."""
+    """Find IPython's own syntax in a logical line, given as tokens.
+
+    Returns:
+        Line and column, from 0, and whether it is a magic whose result is assigned; None if there is none.
+    """
     from IPython.core.inputtransformer2 import EscapedCommand, HelpEnd, MagicAssign, SystemAssign
 
     found: list[tuple[int, int, bool]] = []
@@ -116,11 +120,10 @@ def _find_syntax(tokens: list[tokenize.TokenInfo]) -> tuple[int, int, bool] | No
 def _logical_lines(
     lines: Sequence[str], following: int, indents: list[str]
 ) -> Iterator[list[tokenize.TokenInfo]]:
-    """The tokens of each logical line from a line on, as IPython groups them; lines are read as they are asked for.
+    """Yield the tokens of each logical line from line `following` (from 0) on, as IPython groups them.
 
     Args:
-        following: the line, from 0, that a logical line begins with.
-        indents: the indentation of each block that is open there, the outermost first; kept up to date.
+        indents: the indentation of each open block, outermost first; kept up to date. Lines are read only when needed.
     """
     from IPython.utils import tokenutil
 

@@ -38,6 +38,11 @@ def with_cells(text: str, changed: Mapping[int, ChangedCell]) -> str:
 
 
 def _source_edits(text: str, changed: Mapping[int, ChangedCell]) -> Iterator[Edit]:
+    """Yield the edits of a notebook's text that replace the sources of cells, and clear outputs where asked.
+
+    Args:
+        changed: new cells by position.
+    """
     start = _object_members(text, _skip_blanks(text, 0))["cells"].start
     for place, cell_start in enumerate(_element_starts(text, start)):
         if place not in changed:
@@ -61,13 +66,14 @@ class _Member:
     start: int
     end: int
 
-    def replace_value(self, text: str, by: str) -> Edit:
-        return Edit(self.start, self.end, text=by)
+    def replace_value(self, text: str, new: str) -> Edit:
+        """Return the edit that replaces this value."""
+        return Edit(self.start, self.end, text=new)
 
 
-def _skip_blanks(text: str, place: int) -> int:
-    """Return the first position, from one on, that is not blank."""
-    match = _BLANKS.match(text, place)
+def _skip_blanks(text: str, start: int) -> int:
+    """Return the first position, from `start` on, that is not blank."""
+    match = _BLANKS.match(text, start)
     assert match is not None
     return match.end()
 
@@ -88,7 +94,7 @@ def _object_members(text: str, start: int) -> dict[str, _Member]:
 
 
 def _element_starts(text: str, start: int) -> Iterator[int]:
-    """Return the positions at which the elements of the JSON array at `start` begin."""
+    """Yield the positions at which the elements of the JSON array at `start` begin."""
     place = _skip_blanks(text, start + 1)
     while text[place] != "]":
         yield place
@@ -126,6 +132,7 @@ def _string_json(text: str, escaped: bool) -> str:
 
 
 def _split_lines(source: str) -> Sequence[str]:
+    """Split a source as notebooks store it, in lines with their line ends."""
     return source.splitlines(keepends=True)
 
 

@@ -132,9 +132,9 @@ def is_too_deep(fault: SyntaxFault) -> bool:
     return fault[2] == NESTED_TOO_DEEPLY
 
 
-def _line_number(source: str, place: int) -> int:
+def _line_number(source: str, offset: int) -> int:
     """Return the line number, from 1, of an offset; 1 for an invalid offset."""
-    return source.count("\n", 0, max(place, 0)) + 1
+    return source.count("\n", 0, max(offset, 0)) + 1
 
 
 def _deep_line(source: str) -> int:
@@ -151,6 +151,7 @@ def _deep_line(source: str) -> int:
 
 
 def _is_nested_too_deeply(source: str) -> bool:
+    """Whether Python's parser exceeds its recursion limit or memory on a text."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

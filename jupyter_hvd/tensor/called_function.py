@@ -89,8 +89,7 @@ class CalledFunction(ABC):
 
     @abstractmethod
     def captured(self, within: frozenset[CalledFunction | Helper] = frozenset()) -> Captured:
-        """Return the values of outer variables on which its programs depend, including those of the tensor functions that it
-        calls.
+        """Return a key of the outer values on which its programs depend, also of tensor functions that it calls.
 
         Args:
             within: functions that are being examined already, so that recursion ends.
@@ -98,7 +97,7 @@ class CalledFunction(ABC):
 
     @abstractmethod
     def references(self) -> Mapping[Reference, str]:
-        """Return the outer arrays that its programs read, and the names of the parameters that they become."""
+        """Return the outer arrays that its programs read, with the names of their parameters."""
 
     @abstractmethod
     def __tensor_inline__(self, tracer: Any, args: Any, kwargs: Any) -> Any:
@@ -192,11 +191,14 @@ class CalledFunction(ABC):
         cancelled: Callable[[], bool] | None = None,
         **kwargs: Any,
     ) -> Tuning:
-        """Time the ways to compute a call with these arguments, in turn, and compute calls of about these sizes by the fastest
-        from now on, in later processes too. `str` of what it returns is a table of the times.
+        """Time the candidates for a call with these arguments, and use the fastest for similar sizes from now on.
 
-        All give the same up to rounding, and the model's own choice stays where none is clearly faster. Raises TensorError
-        where the function is sharded, `TuningCancelledError` once `cancelled()` is true.
+        Later processes use it, too. All candidates give the same up to rounding, and the cost model's choice stays unless
+        another is clearly faster. The `str` of the result is a table of the times.
+
+        Raises:
+            TensorError: the function is sharded.
+            TuningCancelledError: `cancelled()` is true.
         """
         if self._shards:
             message = "a function that is divided among devices is not tuned"
@@ -206,9 +208,10 @@ class CalledFunction(ABC):
         return found
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
-        """How a call with these arguments is computed, which says why it is as fast as it is: its
-        `str` has a line an array, with its bytes, how it is stored, the points that are visited and
-        the loop or product that makes it. Nothing is computed.
+        """Return how a call with these arguments would be computed, without computing anything.
+
+        Its `str` has a line per array: bytes, storage, the points that are visited, and the loop or product that makes
+        it.
         """
         return self.specialised(*args, **kwargs).plan()
 
@@ -226,7 +229,7 @@ class CalledFunction(ABC):
         return call
 
     def _at(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        """Return the call for these arguments, and show its types and sizes from now on."""
+        """Return the call for these arguments, and remember its types and sizes as the last ones."""
         call = self.specialised(*args, **kwargs)
         self._last, self.last_sizes = call.instance, call.sizes
         return call
@@ -283,6 +286,11 @@ class CalledFunction(ABC):
         return tuple(map(self.lay_out_argument, self._names, complete))
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments by parameter, in the function's layout.
+
+        Raises:
+            TensorError: they do not fit the signature.
+        """
         try:
             bound = self.__signature__.bind(*args, **kwargs)
         except TypeError as error:
@@ -345,14 +353,18 @@ class CalledFunction(ABC):
         return self
 
     def sharded(self, index: str, devices: int | None = None) -> Self:
-        """The same function, its sums over one index divided among JAX's devices, and so are its
-        derivatives'.
+        """Return this function with its sums over one index, and its derivatives', divided among devices.
 
-        Each device has its share of the parameters that are read at that index, and asks its
-        neighbours for the rows that are read beyond it, `x[k+1]`. A gradient by the others is added
-        up in one all-reduce. `devices` says how many there are, all by default. Of what is divided along two indices,
-        `f.sharded("i", 2).sharded("j")`, the devices are a grid. Raises TensorError where the index is divided already; calls do
-        where an array is read across the shares otherwise.
+        Each device gets its shard of the parameters that are read at that index, and the rows of its neighbours that are
+        read beyond it, `x[k+1]`. Gradients by other parameters are added up in one all-reduce. With `f.sharded("i",
+        2).sharded("j")` the devices form a grid. Calls raise TensorError if an array is read across shards in another
+        way.
+
+        Args:
+            devices: their number; all of JAX's by default.
+
+        Raises:
+            TensorError: this index is divided already.
         """
         if index in dict(self._shards):
             raise TensorError(f"`{index}` is divided already", "name another index")
@@ -361,5 +373,5 @@ class CalledFunction(ABC):
         return made
 
     def cost_formula(self) -> Formula:
-        """The total cost as a formula in the sizes, each at least 1."""
+        """Return the total number of operations as a formula in the sizes, each at least 1."""
         return cost_formula(self.instance.function)

@@ -55,15 +55,15 @@ class Call(NamedTuple):
 
     @deep_recursion()
     def check(self) -> None:
-        """Raise TensorError where a read is out of range."""
+        """Raise TensorError if a read is out of range."""
         check(self.instance, self.arguments, self.sizes)
 
     @deep_recursion()
     def compile_kernel(self, along: Along) -> tuple[Ready, tuple[Any, ...]]:
         """Return the compiled JAX kernel, and the arrays to run it on."""
-        at = _key(self.sizes)
+        at = _sizes_key(self.sizes)
         prepare = (
-            _sharded(self.instance, at, along)
+            _prepare_sharded(self.instance, at, along)
             if along
             else compile_instance(self.instance, at, self.constants)
         )
@@ -75,7 +75,7 @@ class Call(NamedTuple):
         env = environment(self.instance.parameters, self.arguments, self.sizes)
         value = evaluate(self.instance.function.body, env)
         pairs = struct_of_arrays(value, self.instance.type)
-        return from_pairs(_numpy(pairs), self.instance.layout)
+        return from_pairs(_convert_lists(pairs), self.instance.layout)
 
     @deep_recursion()
     def cost(self) -> Cost:
@@ -197,7 +197,7 @@ class PreviousCalls:
         self._lasting: Callable[..., Any]  # JAX's side of it, once there is a call
 
     def find(self, arguments: tuple[Any, ...], outside: Hashable) -> CachedCall | None:
-        """Return what an equal call has prepared; None where there was none."""
+        """Return what an equal earlier call has prepared; None if there was none."""
         if not self._known:
             return None
         others, entries = _split_off_entries(arguments)
@@ -245,7 +245,7 @@ class PreviousCalls:
 
 def check(instance: Instance, arguments: Arguments, sizes: Sizes) -> None:
     """Raise TensorError where a read of the call is out of range."""
-    pending = _find_undecided_reads(instance, _key(sizes))
+    pending = _find_undecided_reads(instance, _sizes_key(sizes))
     check_call(instance.checked, pending, instance.parameters, arguments, sizes)
 
 
@@ -258,7 +258,8 @@ def compile_instance(instance: Instance, sizes: Key, constants: Constants) -> Pr
 
 
 @Memo
-def _sharded(instance: Instance, sizes: Key, along: Along) -> Prepare:
+def _prepare_sharded(instance: Instance, sizes: Key, along: Along) -> Prepare:
+    """Compile an instance for these sizes, divided among devices along some indices."""
     from .jax.backend import compile_sharded
 
     return compile_sharded(instance, dict(sizes), along)
@@ -270,13 +271,15 @@ def _find_undecided_reads(instance: Instance, sizes: Key) -> tuple[Access, ...]:
     return undecided(instance.checked, dict(sizes))
 
 
-def _key(sizes: Sizes) -> Key:
+def _sizes_key(sizes: Sizes) -> Key:
+    """Return sizes as a hashable key."""
     return tuple(sorted(sizes.items()))
 
 
-def _numpy(value: Any) -> Any:
+def _convert_lists(value: Any) -> Any:
+    """Convert lists in an argument to arrays of floats, or of objects if an entry is no int or float."""
     if isinstance(value, tuple):
-        return _numpy(value[0]), _numpy(value[1])
+        return _convert_lists(value[0]), _convert_lists(value[1])
     if not isinstance(value, list):
         return value
     array = np.array(value, dtype=object)

@@ -143,21 +143,21 @@ def certify(
     function: Differentiable,
     wrt: tuple[str, ...],
     sizes: Mapping[str, int] | None,
-    given: Mapping[str, Any],
+    data: Mapping[str, Any],
 ) -> Certificate:
-    """See `TensorFunction.certify`."""
+    """Measure what value and gradient cost over growing sizes; see `TensorFunction.certify`."""
     import jax
 
     instance, both = function.instance, function.value_and_grad(*wrt)
-    start, growing, given = _choose_start(function, ", ".join(map(repr, wrt)), sizes, given)
+    start, growing, data = _choose_start(function, ", ".join(map(repr, wrt)), sizes, data)
     formulas = cost_formula(instance.function), cost_formula(both.instance.function)
 
     def point(factor: int) -> Point | None:
-        at = _multiplied(start, growing, factor)
+        at = _scale_sizes(start, growing, factor)
         entries = sum(interface_size(i.function, at) for i in (instance, both.instance))
         if factor > 1 and entries > LARGE:
             return None
-        return _measure_point((function, both), formulas, at, given)
+        return _measure_point((function, both), formulas, at, data)
 
     points = measure_doubled(point, lambda p: not growing or p.gradient_seconds > LONG)
     why = None if growing else "growth: every size is that of an array that was given"
@@ -178,7 +178,7 @@ def certify(
         operations_exponents=counted if growing else None,
         seconds_exponents=timed if why is None else None,
         not_measured=why,
-        kernel=_kernel(both, instance, points[-1].sizes, given),
+        kernel=_measure_kernel(both, instance, points[-1].sizes, data),
         device=str(jax.devices()[0].device_kind),
         jax=jax.__version__,
         copied=tuple(map(str, instance.carried_arrays)),
@@ -250,17 +250,17 @@ class JacobianCertificate:
 
 @deep_recursion()
 def certify_jacobian(
-    jacobian: SparseDerivative, sizes: Mapping[str, int] | None, given: Mapping[str, Any]
+    jacobian: SparseDerivative, sizes: Mapping[str, int] | None, data: Mapping[str, Any]
 ) -> JacobianCertificate:
-    """See `SparseJacobian.certify`."""
+    """Measure what a sparse Jacobian costs over growing sizes; see `TensorFunction.certify_jacobian`."""
     from .jax.timing import median_seconds
 
     function = jacobian.base
-    start, growing, given = _choose_start(function, repr(jacobian.wrt), sizes, given)
+    start, growing, data = _choose_start(function, repr(jacobian.wrt), sizes, data)
 
     def point(factor: int) -> JacobianPoint:
-        at = _multiplied(start, growing, factor)
-        arguments = _arguments(function.instance, at, given)
+        at = _scale_sizes(start, growing, factor)
+        arguments = _make_arguments(function.instance, at, data)
         outside = dict(function.instance.checked.outside)
         own = {x: value for x, value in arguments.items() if x not in outside}
         cost = jacobian.cost(**own)
@@ -285,21 +285,25 @@ def certify_jacobian(
 
 
 def _choose_start(
-    function: Any, names: str, sizes: Mapping[str, int] | None, given: Mapping[str, Any]
+    function: Any, names: str, sizes: Mapping[str, int] | None, data: Mapping[str, Any]
 ) -> tuple[dict[str, int], frozenset[str], dict[str, Any]]:
-    """Return the initial sizes, those that grow, and the constant data. Raises TensorError where either is missing."""
+    """Return the initial sizes, those that grow, and the constant data.
+
+    Raises:
+        TensorError: a size or data are missing.
+    """
     instance = function.instance
     start = dict(sizes or function.last_sizes or {})
     relations = {x for x, t, _ in instance.parameters if not isinstance(t, Real | Array | Product)}
     outside = {x: r for x, r in instance.checked.outside if x in relations and r.surroundings}
-    given = {**{x: r.value({}) for x, r in outside.items()}, **given}
-    if missing := sorted(relations - given.keys() - start.keys()):
+    data = {**{x: r.value({}) for x, r in outside.items()}, **data}
+    if missing := sorted(relations - data.keys() - start.keys()):
         raise TensorError(
             f"`{missing[0]}` is data that no random numbers can stand for",
             f"give it by name: `{function.__name__}.certify({names}, {missing[0]}={missing[0]})`",
         )
     wanted = {n for _, t, _ in instance.parameters for n in size_names(t)} | (
-        relations - given.keys()
+        relations - data.keys()
     )
     if unknown := sorted(wanted - start.keys()):
         raise TensorError(
@@ -308,32 +312,34 @@ def _choose_start(
         )
     fixed = {n for x, t, _ in instance.parameters if x in relations for n in (*size_names(t), x)}
     growing = {n for n in start if n not in fixed}
-    return start, frozenset(growing), given
+    return start, frozenset(growing), data
 
 
-def _multiplied(start: Mapping[str, int], growing: Collection[str], factor: int) -> dict[str, int]:
+def _scale_sizes(start: Mapping[str, int], growing: Collection[str], factor: int) -> dict[str, int]:
+    """Multiply the growing sizes by a factor."""
     return {n: k * factor if n in growing else k for n, k in start.items()}
 
 
-def _arguments(
-    instance: Instance, sizes: Mapping[str, int], given: Mapping[str, Any]
+def _make_arguments(
+    instance: Instance, sizes: Mapping[str, int], data: Mapping[str, Any]
 ) -> dict[str, Any]:
+    """Return random arguments of an instance at some sizes, with the given data."""
     from .jax.sample_arguments import random_arguments
 
-    return random_arguments(instance, sizes, given) | dict(given)
+    return random_arguments(instance, sizes, data) | dict(data)
 
 
 def _measure_point(
     functions: tuple[Differentiable, Differentiable],
     formulas: tuple[Formula, Formula],
     sizes: dict[str, int],
-    given: Mapping[str, Any],
+    data: Mapping[str, Any],
 ) -> Point:
     """Measure a function, and its value and gradient, at some sizes."""
     from .jax.timing import median_seconds
 
     instances = [function.instance for function in functions]
-    arguments = _arguments(instances[0], sizes, given)
+    arguments = _make_arguments(instances[0], sizes, data)
 
     holds = {
         x: relation(t, arguments[x])
@@ -350,12 +356,13 @@ def _measure_point(
     return Point(sizes, value, gradient, value + ends[0], gradient + ends[1], *seconds)
 
 
-def _kernel(
-    both: Differentiable, instance: Instance, sizes: Mapping[str, int], given: Mapping[str, Any]
+def _measure_kernel(
+    both: Differentiable, instance: Instance, sizes: Mapping[str, int], data: Mapping[str, Any]
 ) -> Kernel:
+    """Measure memory and flops of the kernel of value and gradient."""
     from .jax.profile import measure_call
 
-    bytes_, flops = measure_call(both.instance, sizes, _arguments(instance, sizes, given))
+    bytes_, flops = measure_call(both.instance, sizes, _make_arguments(instance, sizes, data))
     return Kernel(bytes_, flops)
 
 

@@ -37,10 +37,10 @@ from .language.types import Array, Parameter, Real, Static
 from .method import TensorMethod
 from .pickling import (
     Source,
+    compile_source,
     fill,
     is_importable,
     read_source,
-    restored,
     values_in_body,
     values_in_signature,
 )
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from .lowering.sharding import Along
 
 DEPTH = 4  # of parts in parts that are looked at
-SETTLED = frozenset((NoneType, ModuleType, bool, int, float, complex, str))
+IMMUTABLE_TYPES = frozenset((NoneType, ModuleType, bool, int, float, complex, str))
 
 
 @overload
@@ -59,8 +59,10 @@ def tensor(function: MethodType) -> TensorMethod: ...  # type: ignore[overload-o
 @overload
 def tensor(function: Callable[..., Any]) -> TensorFunction: ...
 def tensor(function: Callable[..., Any]) -> TensorFunction | TensorMethod:
-    """Make a Python function a tensor function. Syntax that the language does not have raises
-    TensorError here; what only types can show does when they are known.
+    """Convert a Python function to a tensor function.
+
+    Raises:
+        TensorError: the function has syntax that the language lacks; errors that depend on types come later.
     """
     from .frontend.rewrite import rewrite
 
@@ -71,9 +73,9 @@ def tensor(function: Callable[..., Any]) -> TensorFunction | TensorMethod:
     return WrittenFunction(function, rewritten)
 
 
-def warn_of_debugging(name: str, places: Sequence[Place]) -> None:
-    """Warn, at the first statement that prints, that a compiled call does not run it."""
-    for place in places[:1]:
+def warn_of_debugging(name: str, positions: Sequence[Place]) -> None:
+    """Warn, at the first statement that prints, that compiled calls do not run it."""
+    for place in positions[:1]:
         message = f"compiled calls of `{name}` leave this out; `{name}.debug(…)` runs it"
         warnings.warn_explicit(message, UserWarning, place.filename, place.line)
 
@@ -112,11 +114,15 @@ class WrittenFunction(TensorFunction):
         self._named = functools.lru_cache(maxsize=256)(self._trace_named)
         self._outside: dict[Reference, str] = {}  # parameters that arrays from outside are
         self._methods: dict[Callable[..., Any], None] = {}  # of its arguments, that it calls
-        self._given: Mapping[str, Any] = {}  # what is given now for parameters that are no tensors
+        self._plain_arguments: Mapping[
+            str, Any
+        ] = {}  # what is given now for parameters that are no tensors
         # Index arrays that count from the end now, beside those of negative arguments.
         self._from_end: frozenset[str] = frozenset()
         self._ends_ascend = True  # of the segments that integers are the ends of, now
-        self._seen: tuple[Captured, Captured] | None = None  # values from outside, and their keys
+        self._last_captured: tuple[Captured, Captured] | None = (
+            None  # values from outside, and their keys
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if runs_in_python():
@@ -133,15 +139,15 @@ class WrittenFunction(TensorFunction):
         if function.__code__.co_name == LAMBDA:
             raise PicklingError("a tensor function that is a lambda cannot be pickled: use `def`")
         given = read_source(function), values_in_signature(function), self._shards
-        return _restored, given, values_in_body(function), None, None, _fill
+        return _unpickle_function, given, values_in_body(function), None, None, _unpickle_globals
 
     def derivative(self, rule: Callable[..., Any], *, check: bool = True) -> Callable[..., Any]:
-        """A decorator: from now on the partial derivatives are what this function of the same parameters returns.
+        """Set the function's partial derivatives to what `rule`, a function of the same parameters, returns.
 
-        That is one array, or a tuple of one for each parameter that is a float or an array of floats. It has the result's
-        dimensions and then the parameter's; or, where each entry of the result depends on one entry, their common shape. Calls
-        of the function in it are those of its body. The first call of a derivative for its types compares both, and raises
-        TensorError where they differ; with `check=False` they may.
+        `rule` returns an array, or a tuple of one for each parameter of floats. Each has the result's dimensions and then
+        the parameter's; or, where each entry of the result depends on one entry, their common shape. Inside `rule`, calls
+        of the function mean its body. The first call of a derivative for its types compares both derivatives, and raises
+        TensorError if they differ, unless `check=False`. Returns `rule`, so that it works as a decorator.
         """
         from .frontend.own_derivatives import with_own_derivative
         from .frontend.rewrite import rewrite
@@ -152,7 +158,7 @@ class WrittenFunction(TensorFunction):
         )
         self._traced.cache_clear()
         self._named.cache_clear()
-        self._before, self._last, self._made, self._seen = PreviousCalls(), None, {}, None
+        self._before, self._last, self._made, self._last_captured = PreviousCalls(), None, {}, None
         return rule
 
     def check_rule(self, arguments: Mapping[str, Any]) -> None:
@@ -194,23 +200,33 @@ class WrittenFunction(TensorFunction):
         return self._python
 
     def at(self, types: Mapping[str, Parameter]) -> Instance:
+        """Trace the function at these types; cached."""
         shapes = tuple(map(_read_outer_shape, self._outside))
         return self._traced(tuple(types.values()), (*self.captured(), shapes))
 
     def _trace(self, types: tuple[Parameter, ...], _captured: Captured) -> Instance:
+        """Trace the function at these types."""
         own, traced = trace(self.__name__, self._rewritten, types, self._context)
         return Instance(own, traced, traced)
 
     @property
     def _context(self) -> Context:
-        lists = frozenset(x for x, value in self._given.items() if self._is_list(x, value))
+        """Return what tracing depends on besides types: values from outside, lists, negative indices."""
+        lists = frozenset(
+            x for x, value in self._plain_arguments.items() if self._is_list(x, value)
+        )
         signed = frozenset(
-            x for x, value in self._given.items() if signature.may_count_from_the_end(value)
+            x
+            for x, value in self._plain_arguments.items()
+            if signature.may_count_from_the_end(value)
         )
         signed |= self._from_end
-        return Context(self._given, self._outside, lists, signed, self._methods, self._ends_ascend)
+        return Context(
+            self._plain_arguments, self._outside, lists, signed, self._methods, self._ends_ascend
+        )
 
     def _trace_named(self, types: tuple[Parameter, ...], _captured: Captured) -> Named | Undecided:
+        """Trace the function with a name for each size; `Undecided` if some must be equal or are constants."""
         found = trace_named(self.__name__, self._rewritten, types, self._context)
         if isinstance(found, Undecided):
             return found
@@ -218,14 +234,16 @@ class WrittenFunction(TensorFunction):
         return Named(types, Instance(tensors(types), traced, traced))
 
     def _resolve(self, arguments: Mapping[str, Any] | None) -> Instance:
-        self._given = arguments or {}
+        """Return the instance for these arguments, or for the annotated types if None."""
+        self._plain_arguments = arguments or {}
         try:
-            return self._resolved(arguments)
+            return self._find_instance(arguments)
         finally:
-            self._given = {}  # which keeps no array alive
+            self._plain_arguments = {}  # which keeps no array alive
             self._from_end, self._ends_ascend = frozenset(), True
 
-    def _resolved(self, arguments: Mapping[str, Any] | None) -> Instance:
+    def _find_instance(self, arguments: Mapping[str, Any] | None) -> Instance:
+        """Return the instance for these arguments: with the fewest equalities between sizes under which it traces."""
         types = tuple(self._parameter(x, arguments) for x in self._annotated)
         lists = [x for x, value in (arguments or {}).items() if self._is_list(x, value)]
         signed = [
@@ -271,7 +289,7 @@ class WrittenFunction(TensorFunction):
         captured: Captured,
         arguments: Mapping[str, Any] | None,
     ) -> Named | Undecided:
-        """As `_named`; what an integer is needed for of which JAX says nothing is refused with the way out."""
+        """Trace with a name for each size, as `_named`; explain a failure that an integer traced by JAX causes."""
         try:
             return self._named(types, captured)
         except TensorError as error:
@@ -286,25 +304,36 @@ class WrittenFunction(TensorFunction):
         return isinstance(value, list) and is_own and self._annotated[parameter] is None
 
     def references(self) -> Mapping[Reference, str]:
+        """Return the values from outside that the function reads, with their parameters' names."""
         return self._outside
 
     def captured(self, within: frozenset[CalledFunction | Helper] = frozenset()) -> Captured:
+        """Return a key of the values from outside on which the traced program depends.
+
+        Args:
+            within: functions whose keys are being computed; they are left out.
+        """
         if self in within:
             return ()
         values = (*self._rewritten.captured(), *self._methods)
-        seen = self._seen
+        seen = self._last_captured
         if (
             seen is not None
             and len(values) == len(seen[0])
             and all(map(operator.is_, values, seen[0]))
         ):
             return seen[1]  # in a microsecond
-        found = tuple(_key(value, within | {self}) for value in values)
+        found = tuple(_dependency_key(value, within | {self}) for value in values)
         if all(map(_is_same_by_identity, values)):
-            self._seen = values, found
+            self._last_captured = values, found
         return found
 
     def _parameter(self, x: str, arguments: Mapping[str, Any] | None) -> Parameter:
+        """Return a parameter with its type: the annotated one, else that of its argument.
+
+        Raises:
+            TensorError: there is no annotation and there are no arguments, or they do not fit.
+        """
         type_ = self._annotated[x]
         if arguments is None:
             if type_ is None:
@@ -314,7 +343,7 @@ class WrittenFunction(TensorFunction):
                 )
             return Parameter(x, type_, None)
         if type_ is None and has_constants(arguments[x]):
-            return Parameter(x, Static(_key(arguments[x], frozenset())), None)
+            return Parameter(x, Static(_dependency_key(arguments[x], frozenset())), None)
         if type_ is None:
             return Parameter(x, *signature.observed(x, arguments[x]))
         return Parameter(x, signature.adapt(x, type_, arguments[x]), None)
@@ -335,30 +364,34 @@ def _read_outer_shape(reference: Reference) -> tuple[int, ...]:
     return ()
 
 
-def _restored(source: Source, given: dict[str, Any], shards: Along) -> TensorFunction:
-    made = tensor(restored(source, given))
+def _unpickle_function(
+    source: Source, outer_values: dict[str, Any], shards: Along
+) -> TensorFunction:
+    """Create a pickled tensor function from its source, and the outer values of its signature."""
+    made = tensor(compile_source(source, outer_values))
     made._shards = shards
     return made
 
 
-def _fill(function: WrittenFunction, values: dict[str, Any]) -> None:
+def _unpickle_globals(function: WrittenFunction, values: dict[str, Any]) -> None:
+    """Set the outer values that a pickled function uses."""
     fill(function.python, values)
 
 
-def _key(value: Any, within: frozenset[CalledFunction | Helper]) -> Any:
-    """What a traced program depends on of a value from outside."""
+def _dependency_key(value: Any, within: frozenset[CalledFunction | Helper]) -> Any:
+    """Return a key of what a traced program depends on in a value from outside."""
     if isinstance(value, CalledFunction):
         return value, value.captured(within)
     if isinstance(value, MethodType):
-        return _key(value.__func__, within), _snapshot_contents(value.__self__, DEPTH)
+        return _dependency_key(value.__func__, within), _snapshot_contents(value.__self__, DEPTH)
     if isinstance(value, functools.partial):
         given = _snapshot_contents(value.args, DEPTH), _snapshot_contents(value.keywords, DEPTH)
-        return functools.partial, _key(value.func, within), given
+        return functools.partial, _dependency_key(value.func, within), given
     helper = helper_of(value)
     if helper is not None:
         inner = within | {helper}
         outside = () if helper in within else helper.captured()
-        return value, tuple(_key(one, inner) for one in outside)
+        return value, tuple(_dependency_key(one, inner) for one in outside)
     return _snapshot_contents(value, DEPTH)
 
 
@@ -368,17 +401,18 @@ def _is_same_by_identity(value: Any) -> bool:
         return False
     if isinstance(value, MethodType | functools.partial):
         return False
-    return type(value) in SETTLED or callable(value) or _is_array(value)
+    return type(value) in IMMUTABLE_TYPES or callable(value) or _is_array(value)
 
 
 def _is_array(value: Any) -> bool:
+    """Whether a value from outside is array data."""
     return is_data(value) and not isinstance(value, set | frozenset)
 
 
 def _snapshot_contents(value: Any, depth: int) -> Any:
     """Return the contents of a value. A list, dictionary or user-defined object may have other contents at the next call."""
     kind = type(value)
-    if kind in SETTLED:
+    if kind in IMMUTABLE_TYPES:
         return kind, value
     if is_data(value):  # a parameter, of which only the type counts
         with suppress(TensorError):  # which the program gets where it reads it

@@ -98,7 +98,7 @@ class Instance:
             return simplify(to_ssa(normalize(self.traced.function.body)))
 
     def _origins(self) -> dict[Term, Origin]:
-        """The place in the source of each term."""
+        """The source position of each term."""
         return {term: Origin(place=place) for term, place in self.traced.places.items()}
 
     @cached_property

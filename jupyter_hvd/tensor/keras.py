@@ -55,6 +55,7 @@ class TensorLoss(keras.losses.Loss):  # type: ignore[misc]
         self.target = free[0] if free else None
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Return the loss of a batch; called by Keras."""
         arguments = {self.wrt: y_pred, **self.given}
         if self.target is not None:
             arguments[self.target] = self._as_declared(y_true)
@@ -72,6 +73,7 @@ class TensorLoss(keras.losses.Loss):  # type: ignore[misc]
         return y_true
 
     def get_config(self) -> dict[str, Any]:
+        """Return what is needed to load the loss again; called by Keras."""
         given = {x: np.asarray(value) for x, value in self.given.items()}
         return {
             **super().get_config(),

@@ -134,11 +134,16 @@ def lint(
     grow: Grow | None = None,
     start: int = 32,
 ) -> Lint:
-    """Whether `jax.grad` of a function of arrays grows faster than the function, in some ten seconds a size.
+    """Measure whether `jax.grad` of a function of arrays grows faster than the function; about ten seconds per size.
 
-    Axes of the arguments that are equally long are one size, and each size is doubled by itself, the entries repeated; or
-    `grow(n)` gives the arguments, for n from `start` on. `wrt` are the places of the arguments to differentiate by, as in
-    `jax.grad`; all of floats, if it is left out. Raises TensorError where the function gives no scalar, or has no such argument.
+    Axes of equal length are one size, and each size is doubled separately, with the entries repeated.
+
+    Args:
+        wrt: the positions of the arguments to differentiate by, as in `jax.grad`; all of floats by default.
+        grow: gives the arguments for n from `start` on, instead of doubling.
+
+    Raises:
+        TensorError: the function returns no scalar, or has no such argument.
     """
     import jax
 
@@ -151,13 +156,14 @@ def lint(
             "both arguments and `grow`", "leave one of them out: `grow(n)` gives all arguments"
         )
     given = tuple(grow(start)) if grow is not None else arguments
-    places = _places(given, wrt)
+    places = _argument_positions(given, wrt)
     shape = jax.eval_shape(
-        lambda *moved: function(*_replace_arguments(given, places, moved)), *_at(given, places)
+        lambda *moved: function(*_replace_arguments(given, places, moved)),
+        *_select_arguments(given, places),
     )
     if getattr(shape, "shape", None) != ():
         raise TensorError(
-            f"`{_name(function)}` gives {shape}, and only a scalar has a gradient",
+            f"`{_function_name(function)}` gives {shape}, and only a scalar has a gradient",
             "sum it, or lint `lambda *a: jnp.sum(f(*a))`",
         )
     if grow is not None:
@@ -171,29 +177,36 @@ def lint(
         raise TensorError("no argument is an array that could grow", "give `grow=lambda n: (…)`")
     growths = tuple(_measure_growth(function, places, name, *size) for name, size in sizes.items())
     device = str(jax.devices()[0].device_kind)
-    return Lint(_name(function), places, growths, device, jax.__version__)
+    return Lint(_function_name(function), places, growths, device, jax.__version__)
 
 
 def _measure_growth(
     function: Callable[..., Any],
-    places: tuple[int, ...],
+    positions: tuple[int, ...],
     name: str,
     start: int,
-    grown: Callable[[int], tuple[Any, ...]],
+    arguments_at: Callable[[int], tuple[Any, ...]],
 ) -> GradientGrowth:
-    """Double one size until a call takes long, and fit the exponents."""
+    """Double one size until a call takes long, and fit the exponents of times and memory.
+
+    Args:
+        positions: of the arguments to differentiate by.
+        start: the size to begin with.
+        arguments_at: the arguments for a multiple of it.
+    """
     import numpy as np
     from jax import tree_util
 
     def step(factor: int) -> tuple[MeasuredSize, tuple[str, ...]] | None:
-        arguments = grown(factor)
+        arguments = arguments_at(factor)
         entries = sum(int(np.size(x)) for x in tree_util.tree_leaves(arguments))
         if factor > 1 and entries > LARGE:
             return None
-        found = _measure_size(function, places, arguments, start * factor)
+        found = _measure_size(function, positions, arguments, start * factor)
         if found is None and factor == 1:
             raise TensorError(
-                f"`{_name(function)}` takes more memory than there is", "begin with smaller arrays"
+                f"`{_function_name(function)}` takes more memory than there is",
+                "begin with smaller arrays",
             )
         return found
 
@@ -214,19 +227,19 @@ def _measure_growth(
 
 
 def _measure_size(
-    function: Callable[..., Any], places: tuple[int, ...], arguments: tuple[Any, ...], size: int
+    function: Callable[..., Any], positions: tuple[int, ...], arguments: tuple[Any, ...], size: int
 ) -> tuple[MeasuredSize, tuple[str, ...]] | None:
-    """Measure one size, and list the arrays that only the gradient creates; None where there is not enough memory."""
+    """Measure one size, and list the arrays that only the gradient creates; None if memory does not suffice."""
     import jax
 
     from .jax.memory import free_bytes, needed_bytes
     from .jax.timing import median_seconds
 
     def value(*moved: Any) -> Any:
-        return function(*_replace_arguments(arguments, places, moved))
+        return function(*_replace_arguments(arguments, positions, moved))
 
-    both = jax.value_and_grad(value, tuple(range(len(places))))
-    moved = jax.tree_util.tree_map(jax.numpy.asarray, _at(arguments, places))
+    both = jax.value_and_grad(value, tuple(range(len(positions))))
+    moved = jax.tree_util.tree_map(jax.numpy.asarray, _select_arguments(arguments, positions))
     seconds, bytes_ = list[float](), list[int]()
     for f in (value, both):
         compiled = jax.jit(f).lower(*moved).compile()
@@ -276,7 +289,14 @@ def _find_source_line(equation: Any, source: str | None) -> str:
     return ""
 
 
-def _places(arguments: Sequence[Any], wrt: int | Sequence[int] | None) -> tuple[int, ...]:
+def _argument_positions(
+    arguments: Sequence[Any], wrt: int | Sequence[int] | None
+) -> tuple[int, ...]:
+    """Return the positions of the arguments to differentiate by: all of floats by default.
+
+    Raises:
+        TensorError: one is not of floats, or there is none.
+    """
     if wrt is None:
         places = tuple(k for k, a in enumerate(arguments) if _is_real(a))
     else:
@@ -289,6 +309,7 @@ def _places(arguments: Sequence[Any], wrt: int | Sequence[int] | None) -> tuple[
 
 
 def _is_real(argument: Any) -> bool:
+    """Whether an argument consists of floats only."""
     import jax
     import numpy as np
 
@@ -298,15 +319,16 @@ def _is_real(argument: Any) -> bool:
     )
 
 
-def _at(arguments: Sequence[Any], places: Sequence[int]) -> list[Any]:
-    return [arguments[k] for k in places]
+def _select_arguments(arguments: Sequence[Any], positions: Sequence[int]) -> list[Any]:
+    """Return the arguments at some positions."""
+    return [arguments[k] for k in positions]
 
 
 def _replace_arguments(
-    arguments: Sequence[Any], places: Sequence[int], moved: Sequence[Any]
+    arguments: Sequence[Any], positions: Sequence[int], replacements: Sequence[Any]
 ) -> list[Any]:
-    """Replace the arguments at some positions."""
-    put = dict(zip(places, moved, strict=True))
+    """Return the arguments with those at some positions replaced."""
+    put = dict(zip(positions, replacements, strict=True))
     return [put.get(k, a) for k, a in enumerate(arguments)]
 
 
@@ -315,7 +337,7 @@ def _find_sizes(function: Callable[..., Any], arguments: Sequence[Any]) -> dict[
     from jax import tree_util
 
     found: dict[int, str] = {}
-    for name, argument in zip(_names(function, len(arguments)), arguments, strict=True):
+    for name, argument in zip(_parameter_names(function, len(arguments)), arguments, strict=True):
         for path, leaf in tree_util.tree_flatten_with_path(argument)[0]:
             for axis, length in enumerate(getattr(leaf, "shape", ())):
                 at = f"{name}{tree_util.keystr(path)}.shape[{axis}]"
@@ -324,7 +346,8 @@ def _find_sizes(function: Callable[..., Any], arguments: Sequence[Any]) -> dict[
     return {name: length for length, name in found.items()}
 
 
-def _names(function: Callable[..., Any], count: int) -> list[str]:
+def _parameter_names(function: Callable[..., Any], count: int) -> list[str]:
+    """Return names for the first `count` arguments: of the parameters, else "argument 3"."""
     try:
         names = [x for x, p in inspect.signature(function).parameters.items() if p.kind in (0, 1)]
     except (TypeError, ValueError):
@@ -346,7 +369,8 @@ def _repeat_axes(arguments: Sequence[Any], length: int, factor: int) -> tuple[An
     return tuple(tree_util.tree_map(repeated, arguments))
 
 
-def _name(function: Callable[..., Any]) -> str:
+def _function_name(function: Callable[..., Any]) -> str:
+    """Return the name of a function, or of its type."""
     return getattr(function, "__name__", type(function).__name__)
 
 

@@ -37,10 +37,10 @@ class Growth:
 def measure_doubled(
     measure: Callable[[int], Point | None], is_long: Callable[[Point], bool]
 ) -> list[Point]:
-    """Measure at sizes multiplied by 1, 2, 4, …
+    """Measure at sizes multiplied by 1, 2, 4, … until a point is the last.
 
     Args:
-        measure: measures at a factor; returns None where that is too large.
+        measure: measures at a factor; returns None if that is too large.
         is_long: whether a point is the last.
 
     Raises:
@@ -67,7 +67,7 @@ def fit_exponent(across: Sequence[float], up: Sequence[float]) -> float | None:
     """
     if min((*across, *up), default=0) <= 0 or len({*across}) < 2:
         return None
-    return statistics.linear_regression(*map(_logarithms, (across, up))).slope
+    return statistics.linear_regression(*map(_take_logarithms, (across, up))).slope
 
 
 def fit_exponents(
@@ -97,10 +97,11 @@ def fit_growth(sizes: Sequence[int], seconds: Sequence[float]) -> Growth | None:
     if len(work) < LEAST:
         return None
     slope = fit_exponent(across, work)
-    if slope is None or statistics.correlation(*map(_logarithms, (across, work))) < STRAIGHT:
+    if slope is None or statistics.correlation(*map(_take_logarithms, (across, work))) < STRAIGHT:
         return None
     return Growth(round(slope, 2), across[0])
 
 
-def _logarithms(values: Sequence[float]) -> list[float]:
+def _take_logarithms(values: Sequence[float]) -> list[float]:
+    """Return the natural logarithms of some numbers."""
     return [math.log(value) for value in values]

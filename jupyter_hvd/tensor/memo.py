@@ -21,13 +21,13 @@ class Memo(Generic[T, K, R]):
         self.make = make
         self.made: WeakKeyDictionary[T, dict[Hashable, R]] = WeakKeyDictionary()
 
-    def __call__(self, of: T, *args: K.args, **kwargs: K.kwargs) -> R:
-        made = self.made.setdefault(of, {})
+    def __call__(self, subject: T, *args: K.args, **kwargs: K.kwargs) -> R:
+        made = self.made.setdefault(subject, {})
         key = args, tuple(sorted(kwargs.items()))
         if key not in made:
-            made[key] = self.make(of, *args, **kwargs)
+            made[key] = self.make(subject, *args, **kwargs)
         return made[key]
 
-    def count(self, of: T) -> int:
+    def count(self, subject: T) -> int:
         """Return the number of results stored for an object."""
-        return len(self.made.get(of, ()))
+        return len(self.made.get(subject, ()))

@@ -34,6 +34,7 @@ class TensorMethod:
         return functools.partial(self._derived, found) if name in DERIVING else found
 
     def _derived(self, derive: Callable[..., CalledFunction], *args: Any, **options: Any) -> TensorMethod:  # fmt: skip
+        """Return a derivative of the function as a method of the same object."""
         return TensorMethod(derive(*args, **options), self.__self__)
 
     def __tensor_inline__(self, tracer: Any, args: Any, kwargs: Any) -> Any:

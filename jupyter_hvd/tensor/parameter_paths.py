@@ -33,7 +33,7 @@ class ParameterPath:
     keys: Keys = ()
 
     def __str__(self) -> str:
-        return self.root + "".join(map(_written_key, self.keys))
+        return self.root + "".join(map(_format_key, self.keys))
 
     @property
     def word(self) -> str:
@@ -61,7 +61,8 @@ def parse_path(text: str) -> ParameterPath | None:
     return ParameterPath(node.id, tuple(reversed(keys)))
 
 
-def _written_key(key: str | int) -> str:
+def _format_key(key: str | int) -> str:
+    """Return a key as in source: `.w` or `[0]`."""
     return f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
 
 
@@ -101,7 +102,7 @@ class _WithParts:
 
 
 def derivative_by(
-    of: Differentiable,
+    function: Differentiable,
     outside: Mapping[str, Reference],
     paths: Sequence[ParameterPath],
     derive: Callable[[Differentiable, tuple[str, ...]], Derivative],
@@ -115,8 +116,8 @@ def derivative_by(
         TensorError: a parameter has no such part; the message lists its parts.
     """
     if not any(path.keys for path in paths):
-        return derive(of, tuple(path.root for path in paths))
-    parameters = {p.name: p for p in of.parameters}
+        return derive(function, tuple(path.root for path in paths))
+    parameters = {p.name: p for p in function.parameters}
     names: list[str] = []
     parts: dict[str, _Component] = {}
     for path in paths:
@@ -130,9 +131,9 @@ def derivative_by(
         names.append(part.name)
         parts[part.name] = part
     each = parts.values()
-    program = _change_inputs(of.differentiable, [part.split_off for part in each])
-    own = (*of.parameters, *(part.parameter for part in each))
-    made = derive(_WithParts(own, of.type, of.layout, program), tuple(names))
+    program = _change_inputs(function.differentiable, [part.split_off for part in each])
+    own = (*function.parameters, *(part.parameter for part in each))
+    made = derive(_WithParts(own, function.type, function.layout, program), tuple(names))
     words = {f"d{name}": f"d{path.word}" for name, path in zip(names, paths, strict=True)}
     extra = tuple(p._replace(name=words.get(p.name, p.name)) for p in made.extra)
 
@@ -173,6 +174,7 @@ def _find_component(path: ParameterPath, parameter: Parameter) -> _Component:
 
 
 def _keys_of(layout: Layout) -> Sequence[str | int]:
+    """Return the keys of a tuple's parts: names, or positions."""
     if layout is None:
         return ()
     named = isinstance(layout, Laid) and layout.form.names
@@ -190,14 +192,20 @@ def _list_paths(path: ParameterPath, layout: Layout) -> Iterator[ParameterPath]:
 
 def _find_outer_array(path: ParameterPath, outside: Mapping[str, Reference]) -> str | None:
     """Return the parameter for an array in a container that is not itself a tensor."""
-    return next((name for name, known in _arrays(path.root, outside) if known == path), None)
+    return next(
+        (name for name, known in _arrays_outside(path.root, outside) if known == path), None
+    )
 
 
 def _paths_outside(root: str, outside: Mapping[str, Reference]) -> Iterator[ParameterPath]:
-    yield from (path for _, path in _arrays(root, outside))
+    """Yield the paths of the arrays of a value from outside."""
+    yield from (path for _, path in _arrays_outside(root, outside))
 
 
-def _arrays(root: str, outside: Mapping[str, Reference]) -> Iterator[tuple[str, ParameterPath]]:
+def _arrays_outside(
+    root: str, outside: Mapping[str, Reference]
+) -> Iterator[tuple[str, ParameterPath]]:
+    """Yield each array that is part of a value from outside, with its parameter's name and its path."""
     for name, reference in outside.items():
         keys = tuple(key for key, _ in reference.steps)
         is_part = reference.surroundings is None and reference.name == root
@@ -205,8 +213,9 @@ def _arrays(root: str, outside: Mapping[str, Reference]) -> Iterator[tuple[str, 
             yield name, ParameterPath(root, keys)
 
 
-def _no_such_part(path: ParameterPath, known: Iterator[ParameterPath]) -> TensorError:
-    there = [f"`{one}`" for one in known if one.keys]
+def _no_such_part(path: ParameterPath, existing: Iterator[ParameterPath]) -> TensorError:
+    """Return the error that says that a path does not exist, and which ones do."""
+    there = [f"`{one}`" for one in existing if one.keys]
     message = f"`{path.root}` has no part `{path}` to differentiate by"
     if not there:
         return TensorError(message, f"differentiate by all of it: `{path.root}`")

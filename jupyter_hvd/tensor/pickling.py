@@ -66,31 +66,39 @@ def values_in_signature(function: FunctionType) -> dict[str, Any]:
     names = {x.id for x in ast.walk(node.args) if isinstance(x, ast.Name)}
     if node.returns is not None:
         names |= {x.id for x in ast.walk(node.returns) if isinstance(x, ast.Name)}
-    return _values(function, names)
+    return _outer_values(function, names)
 
 
 def values_in_body(function: FunctionType) -> dict[str, Any]:
     """Return the outer values that a function uses when it runs."""
-    return _values(function, {*_globals(function.__code__), *function.__code__.co_freevars})
+    return _outer_values(
+        function, {*_global_names(function.__code__), *function.__code__.co_freevars}
+    )
 
 
-def _values(function: FunctionType, names: set[str]) -> dict[str, Any]:
+def _outer_values(function: FunctionType, names: set[str]) -> dict[str, Any]:
+    """Return the values of these names in a function's globals and closure, so that they can be pickled."""
     inside = inspect.getclosurevars(function).nonlocals
     known = {**function.__globals__, **inside}
-    return {x: _portable(known[x]) for x in sorted(names) if x in known}
+    return {x: _make_picklable(known[x]) for x in sorted(names) if x in known}
 
 
-def _globals(code: CodeType) -> Iterator[str]:
+def _global_names(code: CodeType) -> Iterator[str]:
+    """Yield the global names that code uses, nested code included."""
     for instruction in dis.get_instructions(code):
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             yield str(instruction.argval)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _globals(constant)
+            yield from _global_names(constant)
 
 
-def restored(source: Source, given: dict[str, Any]) -> FunctionType:
-    """Compile a function from its source, without its decorators. `given` are the outer values of its signature."""
+def compile_source(source: Source, outer_values: dict[str, Any]) -> FunctionType:
+    """Compile a function from its source, without its decorators.
+
+    Args:
+        outer_values: the outer values of its signature.
+    """
     tree = ast.parse(source.text)
     (node,) = tree.body
     assert isinstance(node, ast.FunctionDef)
@@ -98,7 +106,7 @@ def restored(source: Source, given: dict[str, Any]) -> FunctionType:
     ast.increment_lineno(tree, source.first - 1)
     filename = _register_source(source)
     code = compile(tree, filename, "exec", source.flags, dont_inherit=True)
-    namespace = {"__name__": source.module, "__builtins__": builtins, **given}
+    namespace = {"__name__": source.module, "__builtins__": builtins, **outer_values}
     exec(code, namespace)  # noqa: S102 - the user's own function
     made = namespace[source.name]
     assert isinstance(made, FunctionType)
@@ -131,7 +139,8 @@ def _register_source(source: Source) -> str:
 # Values that pickle cannot take as they are
 
 
-def _portable(value: Any) -> Any:
+def _make_picklable(value: Any) -> Any:
+    """Return a value that can be pickled in place of a module or function."""
     if isinstance(value, ModuleType):
         return _Module(value.__name__)
     if isinstance(value, FunctionType) and not is_importable(value) and _has_source(value):
@@ -140,6 +149,7 @@ def _portable(value: Any) -> Any:
 
 
 def _has_source(function: FunctionType) -> bool:
+    """Whether the source of a function can be read, and is a definition."""
     try:
         source = read_source(function)
     except (OSError, TypeError):
@@ -163,7 +173,7 @@ class _Plain:
 
     def __reduce__(self) -> tuple[Any, ...]:
         given = read_source(self.function), values_in_signature(self.function)
-        return restored, given, values_in_body(self.function), None, None, fill
+        return compile_source, given, values_in_body(self.function), None, None, fill
 
 
 _FUNCTIONS: WeakKeyDictionary[FunctionType, _Plain] = WeakKeyDictionary()

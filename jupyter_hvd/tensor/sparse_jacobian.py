@@ -83,7 +83,7 @@ class Pattern:
         return len(self.rows)
 
     def _repr_html_(self) -> str:
-        """A picture, in which a square stands for a part of a large matrix."""
+        """Return a picture for IPython; of a large matrix, a square stands for several entries."""
         height, width = self.shape
         words = f"{height:,} × {width:,}, {self.count:,} entries"
         return draw_pattern(self.rows, self.columns, self.shape, words)
@@ -91,7 +91,9 @@ class Pattern:
     @functools.cached_property
     def row_starts(self) -> Any:
         """`indptr` of CSR, whose `indices` are `columns`."""
-        return _read_only(np.searchsorted(self.rows, np.arange(self.shape[0] + 1)), self.rows.dtype)
+        return _freeze_array(
+            np.searchsorted(self.rows, np.arange(self.shape[0] + 1)), self.rows.dtype
+        )
 
     @functools.cached_property
     def by_columns(self) -> tuple[Any, Any, Any]:
@@ -99,10 +101,11 @@ class Pattern:
         order = np.argsort(self.columns, kind="stable")
         starts = np.searchsorted(self.columns[order], np.arange(self.shape[1] + 1))
         kind = self.rows.dtype
-        return order, _read_only(self.rows[order], kind), _read_only(starts, kind)
+        return order, _freeze_array(self.rows[order], kind), _freeze_array(starts, kind)
 
 
-def _read_only(array: Any, kind: Any) -> Any:
+def _freeze_array(array: Any, kind: Any) -> Any:
+    """Return a read-only copy of an array with this dtype."""
     made = np.array(array, kind)
     made.flags.writeable = False
     return made
@@ -210,7 +213,7 @@ class SparseJacobian:
         self._known: dict[Any, _Prepared] = {}
 
     def __reduce__(self) -> Any:
-        return derivative_of, self.made_by
+        return call_derivative_method, self.made_by
 
     def __repr__(self) -> str:
         return f"<sparse Jacobian {self.__name__}{self.__signature__}, {self.format}>"
@@ -223,13 +226,13 @@ class SparseJacobian:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The Jacobian. Raises TensorError as the function does, and where it does not fit into memory."""
         call = self.base._checked(args, kwargs)
-        prepared = self._prepared(call)
+        prepared = self._prepare_call(call)
         return convert_format(
-            prepared.pattern, self._computed(call, prepared, args, kwargs), self.format
+            prepared.pattern, self._compute_values(call, prepared, args, kwargs), self.format
         )
 
     def advice(self, arguments: Mapping[str, Any], sizes: Mapping[str, int], room: int) -> str:
-        """Say what to write instead where the dense array takes more than `room` bytes."""
+        """Return what to write instead if the dense array takes more than `room` bytes."""
         of, kind, names, options = self.made_by
         found = self._sparsity(self.base._resolve(arguments))
         count = entry_count(found, sizes)
@@ -241,18 +244,22 @@ class SparseJacobian:
         return f"take the entries that may be other than zero: `{written}`{size}"
 
     def pattern(self, *args: Any, **kwargs: Any) -> Pattern:
-        """The entries for these arguments, of which only sizes, relations and index arrays matter."""
-        return self._prepared(self.base._checked(args, kwargs)).pattern
+        """Return the positions of the entries for these arguments; values of real arguments do not matter."""
+        return self._prepare_call(self.base._checked(args, kwargs)).pattern
 
     def values(self, *args: Any, **kwargs: Any) -> Any:
-        """The values of the pattern's entries, in its order."""
+        """Compute the values of the pattern's entries, in its order."""
         call = self.base._checked(args, kwargs)
-        return self._computed(call, self._prepared(call), args, kwargs)
+        return self._compute_values(call, self._prepare_call(call), args, kwargs)
 
     @deep_recursion()
     def cost(self, *args: Any, **kwargs: Any) -> JacobianCost:
-        """The operations of the Jacobian at these arguments, of which only sizes, relations and index arrays matter, and
-        their bound. Raises TensorError where structure gives nothing.
+        """Return the operations of the Jacobian at these arguments, and their bound.
+
+        Values of real arguments do not matter.
+
+        Raises:
+            TensorError: the Jacobian has no structure, so it is dense.
         """
         from .jax.entries import free_bytes
 
@@ -265,7 +272,8 @@ class SparseJacobian:
         return jacobian_cost(linear, made, call.sizes, data)
 
     @deep_recursion()
-    def _prepared(self, call: Call) -> _Prepared:
+    def _prepare_call(self, call: Call) -> _Prepared:
+        """Return pattern and program for a call; cached by sizes, relations and index arrays."""
         data = _select_pattern_data(call)
         at, contents = (call.instance, tuple(sorted(call.sizes.items()))), _data_key(data)
         found = self._known.get((*at, *contents))
@@ -273,10 +281,15 @@ class SparseJacobian:
             if len(self._known) >= PATTERNS:
                 self._known.clear()
             kept = [c.copied() for c in contents]
-            found = self._known[(*at, *kept)] = self._made(call, data)
+            found = self._known[(*at, *kept)] = self._build_prepared(call, data)
         return found
 
-    def _made(self, call: Call, data: Mapping[str, RelationData]) -> _Prepared:
+    def _build_prepared(self, call: Call, data: Mapping[str, RelationData]) -> _Prepared:
+        """Determine the pattern for a call, and build the program of its values.
+
+        Raises:
+            TensorError: the entries do not fit into memory.
+        """
         from .jax.entries import free_bytes, move_to_device
 
         linear, found = self._linear(call.instance), self._sparsity(call.instance)
@@ -301,7 +314,7 @@ class SparseJacobian:
                 warnings.warn(f"{self.__name__}: {reason}, so it is computed densely", stacklevel=5)
             return _Prepared(_enumerate_pattern(found, call.sizes, data, shape))
         entries, m = made[-1].entries, len(found.rows)
-        pattern = _pattern(
+        pattern = _make_pattern(
             entries.columns[:m],
             entries.columns[m:],
             entries.shape[:m],
@@ -334,14 +347,15 @@ class SparseJacobian:
             of = {number[x]: written.of[x] for x in values.names}
             plan, arrays = batch_plan(steps, arrays, points, of.__getitem__, of, written.cells)
             return _Prepared(pattern, plan, move_to_device(arrays), inputs=written.inputs)
-        places, sizes = _places(values, linear.statements, made, call.sizes)
-        shapes = _shapes(values, linear, call.sizes, sizes)
+        places, sizes = _reading_arguments(values, linear.statements, made, call.sizes)
+        shapes = _result_shapes(values, linear, call.sizes, sizes)
         plan, arrays = batch_plan(steps, arrays, points, shapes.__getitem__, aligned=aligned)
         places |= {x: d.array for x, d in data.items() if not isinstance(d.type, TupleSet)}
         at = dict(zip(places, move_to_device([*places.values()]), strict=True))
         return _Prepared(pattern, plan, move_to_device(arrays), at, sizes)
 
-    def _computed(self, call: Call, prepared: _Prepared, args: Any, kwargs: Any) -> Any:
+    def _compute_values(self, call: Call, prepared: _Prepared, args: Any, kwargs: Any) -> Any:
+        """Compute the values of the pattern's entries for a call."""
         from .jax.entries import EntryValues, choose_precision, evaluate_entries, select_arrays
 
         pattern = prepared.pattern
@@ -396,13 +410,13 @@ def _find_mirror_entries(pattern: Pattern) -> Any:
     return np.searchsorted(keys[rows <= columns], np.minimum(keys, turned)).astype(np.int32)
 
 
-def _places(
+def _reading_arguments(
     values: _Values,
     statements: Mapping[str, Rhs],
     made: tuple[Stage, ...],
     sizes: Mapping[str, int],
 ) -> tuple[dict[str, Any], dict[str, int]]:
-    """The arguments and sizes that say at which points the program of values reads; equal arguments are one array."""
+    """Return the index arguments and sizes of the program of values; equal arguments are one array."""
     at_size = {x: Affine.of(n) for x, n in sizes.items()}
     by_name = {stage.name: stage for stage in made}
     places: dict[str, Any] = {}
@@ -427,13 +441,13 @@ def _places(
     return places, counts
 
 
-def _shapes(
+def _result_shapes(
     values: _Values,
     linear: Linearization,
     sizes: Mapping[str, int],
     counts: Mapping[str, int],
 ) -> dict[int, tuple[int, ...]]:
-    """The shape of each array that the program of values returns."""
+    """Return the shape of each array that the program of values returns, by position."""
     whole = {
         k: tuple([max(0, n.evaluate(sizes)) for n in in_ranges(linear.statements[x].gens)])
         for x, k in values.whole.items()
@@ -441,10 +455,10 @@ def _shapes(
     return whole | {r.position: (counts[r.size],) for r in values.readings.values()}
 
 
-def derivative_of(
+def call_derivative_method(
     function: Any, kind: str, names: tuple[str, ...], options: Mapping[str, Any]
 ) -> Any:
-    """The derivative that a method of a function gives: how a pickle of it says what it is."""
+    """Return the derivative that a method of a function gives; by it derivatives are unpickled."""
     return getattr(function, kind)(*names, **options)
 
 
@@ -484,7 +498,7 @@ def _build_values_program(instance: Instance, linear: Linearization) -> _Values:
         taken.update(indices, extents)
         readings[reading] = _Reading(len(outputs), entry, indices, size, extents)
         extra.extend(Parameter(i, IndexArray((Affine.of(size),)), None) for i in indices)
-        added.append(Statement(f"read{n}", _read(entry.name, rhs.gens, size, indices)))
+        added.append(Statement(f"read{n}", _gather_entries(entry.name, rhs.gens, size, indices)))
         outputs.append(f"read{n}")
 
     for x in linear.tangents:
@@ -504,8 +518,8 @@ def _build_values_program(instance: Instance, linear: Linearization) -> _Values:
     return _Values(made, whole, passed_on, readings, len(outputs), nodes)
 
 
-def _read(name: str, gens: Any, size: str, indices: tuple[str, ...]) -> Contraction:
-    """`⊞ g:size. Σ s…. [at0(g, s0) ∧ …]·X[s0, …]`."""
+def _gather_entries(name: str, gens: Any, size: str, indices: tuple[str, ...]) -> Contraction:
+    """Return the statement `⊞ g:size. Σ s…. [at0(g, s0) ∧ …]·X[s0, …]`."""
     outer = (Binder("g0", Affine.of(size)),)
     summed = number_binders("s", in_ranges(gens))
     mask = conj(
@@ -520,13 +534,18 @@ def _read(name: str, gens: Any, size: str, indices: tuple[str, ...]) -> Contract
 def _select_pattern_data(call: Call) -> dict[str, RelationData]:
     """Return the arguments on which the pattern depends."""
     return {
-        x: _data(x, type_, call.arguments[x])
+        x: _relation_data(x, type_, call.arguments[x])
         for x, type_, _ in call.instance.parameters
         if isinstance(type_, Relation | IndexArray | TupleSet)
     }
 
 
-def _data(name: str, type_: Any, value: Any) -> RelationData:
+def _relation_data(name: str, type_: Any, value: Any) -> RelationData:
+    """Return the data of an argument on which the pattern depends.
+
+    Raises:
+        TensorError: JAX traces it.
+    """
     from .jax.entries import is_traced
 
     if is_traced((value,)):
@@ -538,27 +557,33 @@ def _data(name: str, type_: Any, value: Any) -> RelationData:
 
 
 def _data_key(data: Mapping[str, RelationData]) -> tuple[Contents, ...]:
+    """Return a key of relations and index arrays by their contents."""
     return tuple([Contents(data[x].array) for x in sorted(data)])
 
 
 def _enumerate_pattern(
-    found: Sparsity,
+    sparsity: Sparsity,
     sizes: Mapping[str, int],
     data: Mapping[str, RelationData],
     shape: tuple[int, int],
 ) -> Pattern:
     """Enumerate the entries of a pattern's formula."""
-    keys = entry_keys(found, sizes, data)
+    keys = entry_keys(sparsity, sizes, data)
     rows, columns = np.divmod(keys, max(1, shape[1]))
     kind = _index_type(shape, len(keys))
-    return Pattern(_read_only(rows, kind), _read_only(columns, kind), shape)
+    return Pattern(_freeze_array(rows, kind), _freeze_array(columns, kind), shape)
 
 
-def _pattern(rows: Any, columns: Any, left: Any, right: Any, count: int) -> Pattern:
+def _make_pattern(rows: Any, columns: Any, left: Any, right: Any, count: int) -> Pattern:
+    """Return the pattern whose entries have these indices.
+
+    Args:
+        left, right: extents of the result's and the parameter's dimensions.
+    """
     shape = int(np.prod(left, dtype=np.int64)), int(np.prod(right, dtype=np.int64))
     kind = _index_type(shape, count)
     here, there = box_positions(rows, left, count), box_positions(columns, right, count)
-    return Pattern(_read_only(here, kind), _read_only(there, kind), shape)
+    return Pattern(_freeze_array(here, kind), _freeze_array(there, kind), shape)
 
 
 def _index_type(shape: tuple[int, int], count: int) -> Any:

@@ -34,9 +34,9 @@ from .sparse_jacobian import (
     Format,
     SparseFormat,
     SparseJacobian,
+    call_derivative_method,
     check_format,
     check_room,
-    derivative_of,
 )
 from .ssa.convert import to_term
 from .tensorflow_op import TensorFlowOp
@@ -60,7 +60,11 @@ class TensorFunction(CalledFunction):
         return self if instance is None else TensorMethod(self, instance)
 
     def derivative(self, rule: Callable[..., Any], *, check: bool = True) -> Callable[..., Any]:
-        """A decorator that gives a function written in Python a derivative of its own. Raises TensorError for others."""
+        """Refuse a derivative rule: only functions written in Python can have one.
+
+        Raises:
+            TensorError: always.
+        """
         message = (
             f"`{self.__name__}` is derived, and has its derivative from what it is derived from"
         )
@@ -72,37 +76,48 @@ class TensorFunction(CalledFunction):
     def grad(
         self, *names: Wrt, has_aux: bool = False, checkpoint: Checkpoint = False
     ) -> DerivedFunction:
-        """The gradient of a scalar function, a function of the same parameters (6.20–6.49).
+        """Return the gradient of a scalar function, as a function of the same parameters (6.20–6.49).
 
-        With one name it has that parameter's shape, with several it is a tuple in their order; a number is a
-        parameter's position, as in `jax.grad(f, argnums=0)`, and `params.w`, `params["w"]` and `layers[0].b` are parts.
-        Raises TensorError where a name is no parameter or part, or no real one, or, once types are known, the result is no
-        scalar. With `has_aux` the function returns `(scalar, aux)`, and this gives `(gradient, aux)`, as in JAX.
+        With one name the gradient has that parameter's shape; with several it is a tuple in their order.
 
-        A loop that carries values keeps what its iterations compute; with `checkpoint`, only what it
-        carries, and its iterations are computed once more, the last first; with `checkpoint="blocks"`, that
-        of one iteration in about √T, and those between are computed once more, T being their number
-        (docs/recurrences.md).
+        Args:
+            names: parameters; positions, as in `jax.grad(f, argnums=0)`; or parts such as `params.w`, `params["w"]`,
+                `layers[0].b`.
+            has_aux: the function returns `(scalar, aux)`, and the gradient returns `(gradient, aux)`, as in JAX.
+            checkpoint: a loop that carries values stores what its iterations compute. With True, it stores only what it
+                carries, and computes each iteration once more, the last first. With "blocks", it stores that of about √T
+                of
+                T iterations, and computes the others once more (docs/recurrences.md).
+
+        Raises:
+            TensorError: a name is no real parameter or part, or the result is no scalar (once types are known).
         """
         return self._gradient("grad", names, has_aux=has_aux, checkpoint=checkpoint)
 
     def value_and_grad(
         self, *names: Wrt, has_aux: bool = False, checkpoint: Checkpoint = False
     ) -> DerivedFunction:
-        """`(value, gradient)`, sharing work, or with `has_aux` `((value, aux), gradient)`; otherwise as `grad`."""
+        """Return a function that returns `(value, gradient)`, sharing work; otherwise as `grad`.
+
+        With `has_aux` it returns `((value, aux), gradient)`.
+        """
         return self._gradient("value_and_grad", names, has_aux=has_aux, checkpoint=checkpoint)
 
     def vjp(self, *names: Wrt, checkpoint: Checkpoint = False) -> DerivedFunction:
-        """The adjoint derivative (6.20–6.49): takes the parameters, then the cotangent `dy`, of the
-        result's shape; gives the cotangents of the named parameters, as `grad` does.
+        """Return the adjoint derivative (6.20–6.49), for results of any shape.
+
+        It takes the parameters, then the cotangent `dy`, of the result's shape, and returns the cotangents of the named
+        parameters, as `grad` does.
         """
         _check_checkpoint(checkpoint)
         derive = functools.partial(transforms.pullback, checkpoint=checkpoint)
         return self._make_derivative("vjp", names, derive, ("dy",), checkpoint=checkpoint)
 
     def jvp(self, *names: Wrt) -> DerivedFunction:
-        """The forward derivative (6.1–6.16): takes the parameters, then a differential `dx` of each
-        named one, of its shape and in the order of the names; gives that of the result.
+        """Return the forward derivative (6.1–6.16).
+
+        It takes the parameters, then a tangent `dx` for each named one, in the order of the names, and returns the
+        tangent of the result.
         """
         known = self.check_names(names)
         extra = tuple(f"d{_path(x).word}" for x in known)
@@ -113,9 +128,13 @@ class TensorFunction(CalledFunction):
     @overload
     def jacobian(self, *names: Wrt, format: SparseFormat = "csr") -> SparseJacobian: ...
     def jacobian(self, *names: Wrt, format: Format = "csr") -> SparseJacobian | DerivedFunction:  # noqa: A002
-        """The Jacobian by one parameter, as sparse as it is (docs/jacobians.md): a matrix of as many rows as the result has
-        entries and as many columns as the parameter has. "dense" is an array of the result's dimensions and then
-        the parameter's. Raises TensorError where either is a tuple, and where not one parameter is named.
+        """Return the Jacobian by one parameter, as a sparse matrix by default (docs/jacobians.md).
+
+        It has a row for each entry of the result and a column for each entry of the parameter. With "dense" it is an
+        array of the result's dimensions and then the parameter's.
+
+        Raises:
+            TensorError: result or parameter is a tuple, or not exactly one parameter is named.
         """
         known = self.check_names(names)
         if len(known) > 1:
@@ -127,18 +146,22 @@ class TensorFunction(CalledFunction):
     @overload
     def hessian(self, *names: Wrt, format: SparseFormat) -> SparseJacobian: ...
     def hessian(self, *names: Wrt, format: Format = "dense") -> SparseJacobian | DerivedFunction:  # noqa: A002
-        """The second derivative of a scalar function by one parameter, or by one and then another: "dense" for x with
-        dimensions d and y with dimensions e, an array of dimensions d + e; else as `jacobian` of the
-        gradient by x. Raises TensorError where x or y is a tuple.
+        """Return the second derivative of a scalar function by one parameter x, or by x and then y.
+
+        With "dense" it is an array of x's dimensions and then y's; else as `jacobian` of the gradient by x.
+
+        Raises:
+            TensorError: x or y is a tuple.
         """
         known = self.check_names(names)
         if len(known) > 2:
             raise TensorError("a Hessian is by one parameter or two", "take it block by block")
-        return self.grad(known[0])._jacobian("hessian", known, known[-1], format, of=self)
+        return self.grad(known[0])._jacobian("hessian", known, known[-1], format, owner=self)
 
     def sparsity(self, *names: Wrt) -> Sparsity:
-        """Where the Jacobian by one parameter, or the Hessian by two, may be other than zero: as a formula, with the number of
-        entries as one.
+        """Return where the Jacobian by one parameter, or the Hessian by two, may be nonzero.
+
+        The result is a formula, with the number of entries as another one.
         """
         made = self.jacobian(*names) if len(names) == 1 else self.hessian(*names, format="csr")
         return made.sparsity
@@ -149,10 +172,17 @@ class TensorFunction(CalledFunction):
         names: tuple[str, ...],
         wrt: str,
         format: Format,  # noqa: A002
-        of: TensorFunction | None = None,
+        owner: TensorFunction | None = None,
     ) -> SparseJacobian | DerivedFunction:
+        """Return the Jacobian in a format; created once.
+
+        Args:
+            kind, names: the method that asked for it, and its arguments.
+            wrt: the parameter.
+            owner: the function that has this method, if it is not this one.
+        """
         check_format(format)
-        make = functools.partial(self._new_jacobian, kind, names, wrt, format, of or self)
+        make = functools.partial(self._new_jacobian, kind, names, wrt, format, owner or self)
         return self._make_once((kind, names, format), make)
 
     def _new_jacobian(
@@ -161,40 +191,48 @@ class TensorFunction(CalledFunction):
         names: tuple[str, ...],
         wrt: str,
         format: Format,  # noqa: A002
-        of: TensorFunction,
+        owner: TensorFunction,
     ) -> SparseJacobian | DerivedFunction:
-        name = f"{kind}_{of.__name__}"
+        """Create a Jacobian; arguments as for `_jacobian`."""
+        name = f"{kind}_{owner.__name__}"
         symmetric = kind == "hessian" and len({*names}) == 1
 
         def derive(base: Differentiable, wrt: tuple[str, ...]) -> Derivative:
             return dense_jacobian(base, name=wrt[0], symmetric=symmetric)
 
         dense = DenseJacobian(name, self, self._differentiate_by_paths((wrt,), derive))
-        dense.made_by = of, kind, names, {"format": "dense"}
+        dense.made_by = owner, kind, names, {"format": "dense"}
         if format == "dense":
             return dense
         if _path(wrt).keys:
             message = f"a sparse Jacobian is by a full parameter, and `{wrt}` is a part of one"
             raise TensorError(message, 'make it dense: `format="dense"`')
-        made_by = of, kind, names, {"format": format}
+        made_by = owner, kind, names, {"format": format}
         return SparseJacobian(name, self, wrt, format, dense, made_by, symmetric)
 
     def certify(
         self, *names: str, sizes: Mapping[str, int] | None = None, **given: Any
     ) -> Certificate:
-        """What value and gradient cost: by formula, by theorem, and measured over growing sizes, in a few seconds. Of a Jacobian
-        see `certify_jacobian`.
+        """Measure in a few seconds what value and gradient cost: by formula, by theorem, over growing sizes.
 
-        `sizes` is where growth begins, the last call's if it is left out; relations and index arrays are given by name, and
-        their sizes stay. Raises TensorError where either is missing, or there is no such gradient.
+        Args:
+            sizes: where growth begins; those of the last call by default.
+            given: relations and index arrays by name; their sizes stay.
+
+        Raises:
+            TensorError: sizes or data are missing, or there is no such gradient.
         """
         return certify(self, names, sizes, given)
 
     def certify_jacobian(
         self, *names: Wrt, sizes: Mapping[str, int] | None = None, **given: Any
     ) -> JacobianCertificate:
-        """What the sparse Jacobian by one parameter costs, or the Hessian by two: the number of its entries by formula, its
-        operations by theorem and by count, and the seconds of its values over growing sizes. Otherwise as `certify`.
+        """Measure what the sparse Jacobian by one parameter, or the Hessian by two, costs.
+
+        That is the number of entries as a formula, operations by theorem and by count, and seconds over growing sizes.
+
+        Args:
+            sizes, given: as for `certify`.
         """
         made = self.jacobian(*names) if len(names) == 1 else self.hessian(*names, format="csr")
         return certify_jacobian(made, sizes or self.last_sizes, given)
@@ -206,16 +244,21 @@ class TensorFunction(CalledFunction):
             self._tf = TensorFlowOp(self)
         return self._tf
 
-    def check_names(self, wanted: tuple[Wrt, ...]) -> tuple[str, ...]:
-        """The parameters to differentiate by, one or more, which are given by name, position or the path to a part. Raises
-        TensorError where one is none.
+    def check_names(self, requested: tuple[Wrt, ...]) -> tuple[str, ...]:
+        """Return the names of the parameters or parts to differentiate by.
+
+        Args:
+            requested: names, positions, or paths to parts.
+
+        Raises:
+            TensorError: there are none, or one does not exist.
         """
         parameters = [*self.__signature__.parameters]
-        if not wanted:
+        if not requested:
             message = "no parameter to differentiate with respect to"
             raise TensorError(message, f"name one of {self.__signature__}")
         found = []
-        for one in wanted:
+        for one in requested:
             path = parse_path(one) if isinstance(one, str) else None
             if path is not None and path.root in parameters:
                 found.append(str(path))
@@ -233,6 +276,7 @@ class TensorFunction(CalledFunction):
     def _gradient(
         self, kind: str, names: tuple[Wrt, ...], *, has_aux: bool, checkpoint: Checkpoint
     ) -> DerivedFunction:
+        """Return the gradient, with the value if `kind` is "value_and_grad"; created once."""
         _check_checkpoint(checkpoint)
         value = kind == "value_and_grad"
 
@@ -245,7 +289,7 @@ class TensorFunction(CalledFunction):
         return self._make_derivative(kind, names, derive, has_aux=has_aux, checkpoint=checkpoint)
 
     def _require_scalar(self, base: Differentiable, has_aux: bool) -> None:
-        """Raises TensorError where the function has no scalar result; with `has_aux`, none as the first of two."""
+        """Raise TensorError unless the result is a scalar; with `has_aux`, the first of two."""
         pair = base.layout is not None and len(base.layout) == 2
         is_scalar_and_aux = pair and isinstance(base.type, Product) and base.type.first == REAL
         if has_aux and not is_scalar_and_aux:
@@ -338,25 +382,35 @@ class DerivedFunction(TensorFunction):
         return Instance(parameters, traced, base.checked, derived.program, primal)
 
     def check_rule(self, arguments: Mapping[str, Any]) -> None:
+        """Compare the derivative rule of the function, if it has one, with its derivative.
+
+        Raises:
+            TensorError: they differ.
+        """
         self.base.check_rule(arguments)
 
     def _checked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """Check a call, and the derivative rule at its first call."""
         own = self.base.__signature__.parameters
         self.base.check_rule({x: y for x, y in self._bind(args, kwargs).items() if x in own})
         return super()._checked(args, kwargs)
 
     def at(self, types: Mapping[str, Parameter]) -> Instance:
+        """Return the derivative's instance at these types."""
         return self.derived_from(
             self.base.at({x: types[x] for x in self.base.__signature__.parameters})
         )
 
     def captured(self, within: frozenset[CalledFunction | Helper] = frozenset()) -> Captured:
+        """Return the key of the outer values of the function that is differentiated."""
         return self.base.captured(within)
 
     def references(self) -> Mapping[Reference, str]:
+        """Return the outer values that the function reads, with their parameters' names."""
         return self.base.references()
 
     def _resolve(self, arguments: Mapping[str, Any] | None) -> Instance:
+        """Return the derivative's instance for these arguments, or for the annotated types if None."""
         if arguments is None:
             return self.derived_from(self.base.instance)
         base = self.base._resolve(arguments)
@@ -376,6 +430,7 @@ class DenseJacobian(DerivedFunction):
     """A Jacobian as an array of the result's dimensions and then the parameter's."""
 
     def _checked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """Check a call, and that the dense array fits into memory; if not, advise a sparse one."""
         call = super()._checked(args, kwargs)
         assert self.made_by is not None
         of, kind, names, _ = self.made_by
@@ -392,6 +447,7 @@ class DenseJacobian(DerivedFunction):
 
 
 def _path(name: str) -> ParameterPath:
+    """Parse a path that is known to be valid."""
     path = parse_path(name)
     assert path is not None
     return path
@@ -404,7 +460,8 @@ def _derivative_of(
     options: dict[str, Any],
     shards: Any,
 ) -> DerivedFunction:
-    made: DerivedFunction = derivative_of(function, kind, names, options)
+    """Recreate a pickled derivative, divided among devices as it was."""
+    made: DerivedFunction = call_derivative_method(function, kind, names, options)
     if made._shards == shards:
         return made
     made = copy.copy(made)  # the function remembers the other one
@@ -413,6 +470,7 @@ def _derivative_of(
 
 
 def _check_checkpoint(checkpoint: object) -> None:
+    """Raise TensorError unless `checkpoint` is a bool or "blocks"."""
     if not isinstance(checkpoint, bool) and checkpoint != "blocks":
         message = f"`checkpoint={checkpoint!r}` says nothing"
         advice = 'it is False, True, which stores what loops carry, or "blocks", which stores that of one iteration in √T'

@@ -61,15 +61,16 @@ class TensorFlowOp:
         return tf.autograph.experimental.do_not_convert(self._call)(args, kwargs)
 
     def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Call the function with TensorFlow values; return tensors whose gradients come from `vjp`."""
         import tensorflow as tf
 
         arguments = self._bind_arguments(args, kwargs)
-        tensors = [t for value in arguments.values() for t in _tensors(value)]
+        tensors = [t for value in arguments.values() for t in _list_tensors(value)]
         type_, layout, shapes, dtype = self._infer_result(arguments, tensors)
 
         @tf.custom_gradient  # type: ignore[untyped-decorator]
         def op(*inputs: Any) -> Any:
-            kernel, types = self._kernel(arguments, dtype), [dtype] * len(shapes)
+            kernel, types = self._make_numpy_call(arguments, dtype), [dtype] * len(shapes)
             made = tf.numpy_function(kernel, inputs, types, stateful=False)
             found = (
                 made if isinstance(made, list | tuple) else [made]
@@ -98,11 +99,13 @@ class TensorFlowOp:
             for x, value in bound.arguments.items()
         }
 
-    def _kernel(self, arguments: Mapping[str, Any], dtype: Any) -> Callable[..., list[Any]]:
-        """The function of the tensors alone, as NumPy's arrays, all of its results in a list."""
+    def _make_numpy_call(
+        self, arguments: Mapping[str, Any], dtype: Any
+    ) -> Callable[..., list[Any]]:
+        """Return the function of the tensors only, as NumPy arrays, with its results in a list."""
 
         def run(*arrays: Any) -> list[Any]:
-            found = self.function(*_given(arguments, arrays))
+            found = self.function(*_replace_all_tensors(arguments, arrays))
             return [
                 np.asarray(part, dtype.as_numpy_dtype)
                 for part in _iterate_leaves_in_order(lay_out(found))
@@ -119,8 +122,10 @@ class TensorFlowOp:
     ) -> list[Any]:
         """Return the cotangents of the tensors, computed by `f.vjp` as another op; None for tensors that are not floats."""
         given = iter(inputs)
-        present = {x: _with(value, given) for x, value in arguments.items()}
-        names = tuple(x for x, value in present.items() if any(map(_is_float, _tensors(value))))
+        present = {x: _replace_tensors(value, given) for x, value in arguments.items()}
+        names = tuple(
+            x for x, value in present.items() if any(map(_is_float, _list_tensors(value)))
+        )
         if not names:
             return [None] * len(inputs)
         if names not in self._pullbacks:
@@ -137,7 +142,7 @@ class TensorFlowOp:
             for leaf in _iterate_leaves_in_order(value):
                 part = next(parts) if x in by_name else None
                 if _is_tensor(leaf):
-                    pulled.append(_as(part, leaf) if _is_float(leaf) else None)
+                    pulled.append(_cast_like(part, leaf) if _is_float(leaf) else None)
         return pulled
 
     def _infer_result(
@@ -168,7 +173,7 @@ class TensorFlowOp:
         for candidate in candidates:
             stand_ins = [_make_placeholder_array(t, candidate) for t in tensors]
             try:
-                call = self.function.specialised(*_given(arguments, stand_ins))
+                call = self.function.specialised(*_replace_all_tensors(arguments, stand_ins))
             except TensorError:
                 if candidate == candidates[-1]:
                     raise
@@ -183,16 +188,19 @@ class TensorFlowOp:
 
 
 def _is_tensor(value: Any) -> bool:
+    """Whether a value is a TensorFlow tensor or variable."""
     import tensorflow as tf
 
     return bool(tf.is_tensor(value))
 
 
 def _is_float(tensor: Any) -> bool:
+    """Whether a tensor has floats."""
     return bool(tensor.dtype.is_floating)
 
 
-def _as(cotangent: Any, tensor: Any) -> Any:
+def _cast_like(cotangent: Any, tensor: Any) -> Any:
+    """Cast a cotangent to the dtype of a tensor."""
     import tensorflow as tf
 
     return tf.cast(cotangent, tensor.dtype)
@@ -219,22 +227,23 @@ def _iterate_leaves_in_order(value: Any) -> list[Any]:
     return [value]
 
 
-def _tensors(value: Any) -> list[Any]:
+def _list_tensors(value: Any) -> list[Any]:
+    """Return the tensors in an argument, in order."""
     return [leaf for leaf in _iterate_leaves_in_order(value) if _is_tensor(leaf)]
 
 
-def _with(value: Any, given: Iterator[Any]) -> Any:
-    """An argument with others in place of its tensors."""
+def _replace_tensors(value: Any, replacements: Iterator[Any]) -> Any:
+    """Return an argument with its tensors replaced, in order."""
     if isinstance(value, tuple):
-        parts = [_with(part, given) for part in value]
+        parts = [_replace_tensors(part, replacements) for part in value]
         return Laid(parts, value.form) if isinstance(value, Laid) else tuple(parts)
-    return next(given) if _is_tensor(value) else value
+    return next(replacements) if _is_tensor(value) else value
 
 
-def _given(arguments: Mapping[str, Any], arrays: Sequence[Any]) -> list[Any]:
-    """What the function is called with, arrays in place of the tensors."""
+def _replace_all_tensors(arguments: Mapping[str, Any], arrays: Sequence[Any]) -> list[Any]:
+    """Return the function's arguments, with arrays in place of the tensors."""
     given = iter(arrays)
-    return [_restore_layout(_with(value, given)) for value in arguments.values()]
+    return [_restore_layout(_replace_tensors(value, given)) for value in arguments.values()]
 
 
 def _restore_layout(value: Any) -> Any:

@@ -20,6 +20,7 @@ class Check:
     detail: str
 
     def as_json(self) -> dict[str, Any]:
+        """Return the check as JSON."""
         return asdict(self)
 
 

@@ -19,7 +19,11 @@ REFUSAL = (
 )
 
 
-def _opened_path(path: Any, _: Any, flags: Any) -> Iterator[tuple[Any, int, bool]]:
+def _find_written_path(path: Any, _: Any, flags: Any) -> Iterator[tuple[Any, int, bool]]:
+    """Yield the path that `open` writes to, the working folder (-1), and True: links are followed.
+
+    Nothing if it only reads.
+    """
     if isinstance(flags, int) and flags & WRITING:
         yield path, -1, True
 
@@ -36,16 +40,23 @@ def _find_new_folder(path: Any, *rest: Any) -> Iterator[tuple[Any, int, bool]]:
 
 
 def _find_target(path: Any, *rest: Any) -> Iterator[tuple[Any, int, bool]]:
-    """Yield a file that a call changes: a link is followed."""
+    """Yield a path, with its folder's descriptor (-1: the working folder) and True: links are followed."""
     yield path, _get_folder_descriptor(rest), True
 
 
-def _both_paths(source: Any, target: Any, *folders: Any) -> Iterator[tuple[Any, int, bool]]:
+def _find_source_and_target(
+    source: Any, target: Any, *folders: Any
+) -> Iterator[tuple[Any, int, bool]]:
+    """Yield both paths of a rename, each with its folder's descriptor (-1: the working folder) and False.
+
+    False says that a link itself is changed, not the file to which it leads.
+    """
     yield source, _get_folder_descriptor(folders[:1]), False
     yield target, _get_folder_descriptor(folders[1:]), False
 
 
-def _target_path(_: Any, target: Any, *rest: Any) -> Iterator[tuple[Any, int, bool]]:
+def _find_new_link(_: Any, target: Any, *rest: Any) -> Iterator[tuple[Any, int, bool]]:
+    """Yield the path of a new symbolic link, with its folder's descriptor (-1: the working folder) and False."""
     yield target, _get_folder_descriptor(rest), False
 
 
@@ -56,17 +67,17 @@ def _get_folder_descriptor(rest: tuple[Any, ...]) -> int:
 
 #: For each event, from its arguments: path, descriptor of the folder that it is relative to, follow a link.
 EVENTS: dict[str, Callable[..., Iterator[tuple[Any, int, bool]]]] = {
-    "open": _opened_path,
+    "open": _find_written_path,
     "os.chmod": _find_target,
     "os.chown": _find_target,
-    "os.link": _both_paths,
+    "os.link": _find_source_and_target,
     "os.mkdir": _find_new_folder,
     "os.remove": _find_entry,
     "os.removexattr": lambda path, *_: _find_target(path),
-    "os.rename": _both_paths,
+    "os.rename": _find_source_and_target,
     "os.rmdir": _find_entry,
     "os.setxattr": lambda path, *_: _find_target(path),
-    "os.symlink": _target_path,
+    "os.symlink": _find_new_link,
     "os.truncate": lambda path, *_: _find_target(path),
     "os.utime": _find_target,
     "shutil.rmtree": _find_entry,

@@ -44,10 +44,12 @@ class Entry:
 
     @property
     def is_folder(self) -> bool:
+        """Whether the entry is a folder, and no link to one."""
         return self.link is None and stat.S_ISDIR(self.status.st_mode)
 
     @property
     def is_file(self) -> bool:
+        """Whether the entry is a regular file, and no link to one."""
         return self.link is None and stat.S_ISREG(self.status.st_mode)
 
 
@@ -70,16 +72,16 @@ def list_entries(folder: Path, besides: Path | None = None) -> Iterator[Entry]:
 
 
 def _walk_entries(
-    root: Path, relative: Path, place: Path, above: tuple[Path, ...], besides: Path | None
+    root: Path, relative: Path, folder: Path, above: tuple[Path, ...], besides: Path | None
 ) -> Iterator[Entry]:
-    """Yield the entries below `place`, a folder that is `relative` to the root.
+    """Yield the entries below `folder`, a folder that is `relative` to the root.
 
     Args:
         above: the real paths of the enclosing folders, so that no link is followed in a circle.
     """
     found: list[Path] = []
     with suppress(OSError):
-        found = sorted(place.iterdir())
+        found = sorted(folder.iterdir())
     for source in found:
         if is_ignored(source.name) or source == besides:
             continue
@@ -119,6 +121,7 @@ class CopySize:
 
     @property
     def is_large(self) -> bool:
+        """Whether there are more bytes or files than are copied without being asked for."""
         return self.bytes > MAX_BYTES or self.files > MAX_FILES
 
 
@@ -177,6 +180,7 @@ def read_working_state(folder: Path) -> State:
 
 
 def _iterate_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield the regular files below a folder, relative to it, with their status."""
     for path in folder.rglob("*"):
         with suppress(OSError):  # a program that runs may remove it meanwhile
             status = path.lstat()
@@ -185,6 +189,7 @@ def _iterate_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _file_states(files: Iterable[tuple[Path, os.stat_result]]) -> State:
+    """Return size, time of change and inode of each file, by its path."""
     return {str(path): (s.st_size, s.st_mtime_ns, s.st_ino) for path, s in files}
 
 
@@ -248,5 +253,5 @@ def prepare_working_folders(
 
 
 def working_folder(folder: Path, rank: int) -> Path:
-    """Return the folder in which a rank works: a copy of the files beside the program, made before it starts."""
+    """Return the path of the folder in which a rank works; `prepare_working_folders` creates it."""
     return folder / f"cwd-{rank}"

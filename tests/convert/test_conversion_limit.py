@@ -8,7 +8,7 @@ import pytest
 from jupyter_hvd.convert.conversion_limit import TooLongError, conversion_limit
 
 
-def test_what_fails_because_it_is_ended_is_told_as_that() -> None:
+def test_what_fails_because_it_is_ended_is_reported_as_that() -> None:
     def interrupted() -> None:
         try:
             time.sleep(5)

@@ -1084,7 +1084,7 @@ def test_a_class_of_constants(made: str, name: str):
     assert "i > c.warm\n" in code
 
 
-def test_epochs_are_those_that_fit_is_told():
+def test_epochs_are_those_that_fit_is_given():
     """They were multiplied for a schedule of all steps, and a rate that falls by epochs fell N times too late."""
     source = f"""{MODEL}
 EPOCHS, BATCH = 4, 16

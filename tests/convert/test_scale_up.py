@@ -353,7 +353,7 @@ def test_the_file_beside_a_program_has_what_it_needs(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-TOLD = {
+REPORTED = {
     "hidden arguments": (
         "arguments = dict(epochs=2)\nmodel.fit(x, y, **arguments)",
         ("HVD801", "warning"),
@@ -363,12 +363,12 @@ TOLD = {
 }
 
 
-@pytest.mark.parametrize(("training", "finding"), TOLD.values(), ids=TOLD)
-def test_what_cannot_be_scaled_is_told(training: str, finding: tuple[str, str]) -> None:
+@pytest.mark.parametrize(("training", "finding"), REPORTED.values(), ids=REPORTED)
+def test_what_cannot_be_scaled_is_reported(training: str, finding: tuple[str, str]) -> None:
     assert finding in told(f"{MODEL}{training}\n")
 
 
-def test_an_optimizer_that_another_module_makes_is_told() -> None:
+def test_an_optimizer_that_another_module_makes_is_reported() -> None:
     program = "from other import build\nmodel = build()\nmodel.fit(x, y, epochs=3, batch_size=8)\n"
     assert changed(program) == ["model.fit(x, y, epochs=3, batch_size=8 * hvd.size())"]
     assert told(program) == {("HVD803", "warning")}

@@ -106,7 +106,7 @@ def test_an_attribute_may_be_set_by_a_class_that_inherits() -> None:
     assert "from_tensor_slices(a).batch(8 * hvd.size())" in code
 
 
-def test_shadowed_names_are_told_apart() -> None:
+def test_shadowed_names_are_distinguished() -> None:
     source = HEAD + "def f():\n    tf = other\n    return tf.keras.Sequential()\nf().fit(x, y)\n"
     assert "fit(x, y)" in convert_source(source).code
 

@@ -234,18 +234,18 @@ def two_hosts(tmp_path: Path) -> Iterator[Path]:
 # The fault table
 
 #: Seconds after which a user counts as never told. On a quiet machine it takes ten at most, as the table shows.
-TOLD_WITHIN = 60
+REPORTED_WITHIN = 60
 
 
 @pytest.fixture
-def fault_told(record_property: Callable[[str, object], None]) -> Callable[..., None]:
+def fault_reported(record_property: Callable[[str, object], None]) -> Callable[..., None]:
     """Notes one row: what happened, after how many seconds the user was told, what became of the ranks' state, what was left
     running.
     """
 
     def tell(name: str, seconds: float, remaining: int, state: str = "kept") -> None:
         record_property("hvd-fault", f"| {name} | {seconds:.1f} | {state} | {remaining} |")
-        assert seconds < TOLD_WITHIN
+        assert seconds < REPORTED_WITHIN
         assert remaining == 0
 
     return tell

@@ -48,7 +48,7 @@ def test_a_function_looks_its_names_up_when_it_is_called() -> None:
     assert plan("def f(): return a", "a = 1", "a = 2", "f()").run == (1, 3)
 
 
-def test_what_a_function_uses_may_be_bound_anew_after_its_own_cell() -> None:
+def test_what_a_function_uses_may_be_bound_again_after_its_own_cell() -> None:
     assert plan("a = 1\ndef f(): return a", "a = 2", "f()").run == (1, 2)
     assert plan("a = 1", "def f(): return a\na = 2\nf()").run == ()
 
@@ -111,8 +111,8 @@ def test_changes_by_a_function_that_is_handed_a_model(call: str) -> None:
     assert plan("a = make()", other, call, "a").run == (1,)
     trains = f"{function}\n    net.fit(x)"
     assert plan("a = make()", trains, call, "a").run == (1,)
-    weighs = "def freeze(net):\n    net.set_weights([1])"
-    assert plan("a = make()", weighs, call, "a").run == (1,)
+    reweighted_names = "def freeze(net):\n    net.set_weights([1])"
+    assert plan("a = make()", reweighted_names, call, "a").run == (1,)
     assert plan("a = make()", "b = 1", function, call.replace("a", "b", 1), "b").run[-1] == 4
 
 
@@ -236,7 +236,7 @@ def test_what_the_notebook_has_doubled_is_not_doubled_again_on_the_ranks() -> No
     assert (found.run, found.push) == ((), {"y", "z"})
 
 
-def test_what_can_be_made_by_no_cell_and_not_be_pushed_is_told() -> None:
+def test_what_can_be_made_by_no_cell_and_not_be_pushed_is_reported() -> None:
     cells = [Cell(1, "y = float(input())"), Cell(2, "y = y * 2\ndata = make(y)")]
     named = {"y", "data"}.__contains__
     found = find_needs(cells, Cell(3, "data"), (), named, copies={"y"}.__contains__)
@@ -306,7 +306,7 @@ def test_uses(source: str, uses: set[str]) -> None:
     assert names_of(source).uses - {"print", "open"} == uses
 
 
-def test_what_ranks_make_anew_that_were_broken_off() -> None:
+def test_what_ranks_re_create_that_were_broken_off() -> None:
     """Cells that make data, and those that have changed them, but none that has trained or makes a model too."""
     sources = ("data = load()", "data[0] = 1", "both = load(); model = make()", "other = load()")
     cells = [Cell(number, source) for number, source in enumerate(sources, 1)]
@@ -383,7 +383,7 @@ def test_what_was_changed_before_training_was_in_sight_is_changed_once() -> None
     assert last.needs.run == (1, 2, 3, 4)
 
 
-def test_what_has_trained_is_not_made_anew_for_that() -> None:
+def test_what_has_trained_is_not_made_again_for_that() -> None:
     other = DATA.replace("data =", "other =")
     *_, last = planned(IMPORTS, f"{DATA}\n{other}", STEP, LOOP, LOOP.replace("data", "other"))
     assert last.needs.run == ()

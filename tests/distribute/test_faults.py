@@ -69,7 +69,7 @@ def gone(before: list[psutil.Process], after: Any) -> int:
     return len(after(before))
 
 
-def test_exception_while_others_wait(ready: Any, fault_told: Any) -> None:
+def test_exception_while_others_wait(ready: Any, fault_reported: Any) -> None:
     pids = ready.rank_pids()
     result = ready.run(f"%%distribute\n{HOROVOD}if hvd.rank() == 1:\n    1 / 0\n{WAIT}")
     assert result.error["ename"] == "ZeroDivisionError"
@@ -81,21 +81,21 @@ def test_exception_while_others_wait(ready: Any, fault_told: Any) -> None:
     assert "1 / 0" in result.traceback
     assert "rank 0 waited for others; the collective operation was aborted" in result.traceback
     assert "live on" in result.traceback
-    fault_told("exception on one rank, the other in an allreduce", result.seconds, 0)
+    fault_reported("exception on one rank, the other in an allreduce", result.seconds, 0)
     check_kept(ready, pids)
 
 
-def test_exception_on_all_ranks(ready: Any, fault_told: Any) -> None:
+def test_exception_on_all_ranks(ready: Any, fault_reported: Any) -> None:
     pids = ready.rank_pids()
     result = ready.run("%%distribute\nkept = 5\nundefined_name")
     assert result.error["ename"] == "NameError"
     assert "on ranks 0 and 1" in result.traceback
     assert "line 3" in result.traceback
-    fault_told("the same exception on all ranks (they live on)", result.seconds, 0)
+    fault_reported("the same exception on all ranks (they live on)", result.seconds, 0)
     check_kept(ready, pids)
 
 
-def test_rank_killed_while_busy(ready: Any, after: Any, fault_told: Any) -> None:
+def test_rank_killed_while_busy(ready: Any, after: Any, fault_reported: Any) -> None:
     before, pids = ready.processes(), ready.rank_pids()
     message = ready.begin(f"%%distribute\n{HOROVOD}time.sleep(600)")
     time.sleep(1)
@@ -104,11 +104,11 @@ def test_rank_killed_while_busy(ready: Any, after: Any, fault_told: Any) -> None
     assert result.error["ename"] == "RankLost"
     assert "rank 1" in result.error["evalue"]
     assert "signal 9" in result.error["evalue"]
-    fault_told("SIGKILL of a rank", result.seconds, gone(before, after), "lost")
+    fault_reported("SIGKILL of a rank", result.seconds, gone(before, after), "lost")
     check_afterwards(ready)
 
 
-def test_rank_killed_while_idle(ready: Any, after: Any, fault_told: Any) -> None:
+def test_rank_killed_while_idle(ready: Any, after: Any, fault_reported: Any) -> None:
     before, pids = ready.processes(), ready.rank_pids()
     psutil.Process(pids[0]).kill()
     started = time.monotonic()
@@ -118,7 +118,7 @@ def test_rank_killed_while_idle(ready: Any, after: Any, fault_told: Any) -> None
     result = ready.good(SUM)
     assert "rank 0 had gone" in result.shown
     assert "sum 2" in result.stdout
-    fault_told("SIGKILL of a rank between cells", seconds, gone(before, after), "lost")
+    fault_reported("SIGKILL of a rank between cells", seconds, gone(before, after), "lost")
     check_afterwards(ready)
 
 
@@ -127,22 +127,22 @@ def test_rank_killed_while_idle(ready: Any, after: Any, fault_told: Any) -> None
     [("sys.exit(3)", "SystemExit"), ("os._exit(3)", "RankLost")],
     ids=["sys.exit", "os._exit"],
 )
-def test_exit(ready: Any, after: Any, fault_told: Any, call: str, name: str) -> None:
+def test_exit(ready: Any, after: Any, fault_reported: Any, call: str, name: str) -> None:
     before, pids = ready.processes(), ready.rank_pids()
     result = ready.run(f"%%distribute\n{HOROVOD}if hvd.rank() == 1:\n    {call}\n{WAIT}")
     assert result.error["ename"] == name
     assert "rank 1" in result.traceback
     assert "3" in result.error["evalue"]
     if name == "SystemExit":
-        fault_told(f"`{call}` on one rank", result.seconds, 0)
+        fault_reported(f"`{call}` on one rank", result.seconds, 0)
         check_kept(ready, pids)
     else:
-        fault_told(f"`{call}` on one rank", result.seconds, gone(before, after), "lost")
+        fault_reported(f"`{call}` on one rank", result.seconds, gone(before, after), "lost")
         check_afterwards(ready)
 
 
 @pytest.mark.long
-def test_rank_that_stalls(ready: Any, fault_told: Any) -> None:
+def test_rank_that_stalls(ready: Any, fault_reported: Any) -> None:
     pids = ready.rank_pids()
     message = ready.begin(
         f"%%distribute\n{HOROVOD}if hvd.rank() == 1:\n    time.sleep(600)\n{WAIT}"
@@ -159,12 +159,12 @@ def test_rank_that_stalls(ready: Any, fault_told: Any) -> None:
     assert "rank 1 was at In[" in result.traceback
     assert "line 4" in result.traceback
     assert "rank 0 waited for others; the collective operation was aborted" in result.traceback
-    fault_told("a rank that stalls", told, 0)
+    fault_reported("a rank that stalls", told, 0)
     check_kept(ready, pids)
 
 
 @pytest.mark.long
-def test_rank_that_is_stopped(ready: Any, after: Any, fault_told: Any) -> None:
+def test_rank_that_is_stopped(ready: Any, after: Any, fault_reported: Any) -> None:
     """SIGSTOP, as a debugger or a full host does it: not even the lifeline answers."""
     before, pids = ready.processes(), ready.rank_pids()
     message = ready.begin("%%distribute\nprint('begun', flush=True)\nwhile True:\n    pass")
@@ -175,7 +175,7 @@ def test_rank_that_is_stopped(ready: Any, after: Any, fault_told: Any) -> None:
     told = result.seconds
     ready.interrupt()
     assert ready.finish(message).error["ename"] == "KeyboardInterrupt"
-    fault_told("a rank that is stopped (SIGSTOP)", told, gone(before, after), "lost")
+    fault_reported("a rank that is stopped (SIGSTOP)", told, gone(before, after), "lost")
     check_afterwards(ready)
 
 
@@ -183,7 +183,7 @@ def test_rank_that_is_stopped(ready: Any, after: Any, fault_told: Any) -> None:
 CLOSED = "get_ipython().magics_manager.registry['HvdMagics'].session.held.cluster._messages.close()"
 
 
-def test_messages_break_off(ready: Any, after: Any, fault_told: Any) -> None:
+def test_messages_break_off(ready: Any, after: Any, fault_reported: Any) -> None:
     """A connection of messages ends, not the heartbeat connections: what was on its way is lost, so the ranks end."""
     before = ready.processes()
     started = time.monotonic()
@@ -191,27 +191,29 @@ def test_messages_break_off(ready: Any, after: Any, fault_told: Any) -> None:
     remaining = gone(before, after)
     seconds = time.monotonic() - started
     assert "had gone" in ready.good(SUM).shown
-    fault_told("the connection of messages breaks", seconds, remaining, "lost")
+    fault_reported("the connection of messages breaks", seconds, remaining, "lost")
     check_afterwards(ready)
 
 
-def test_rank_that_never_comes(ready: Any, fault_told: Any) -> None:
+def test_rank_that_never_comes(ready: Any, fault_reported: Any) -> None:
     pids = ready.rank_pids()
     result = ready.run(f"%%distribute\n{HOROVOD}if hvd.rank() == 0:\n    {WAIT}")
     assert result.error["ename"] == "Deadlock"
     assert "rank 1 finished the cell while rank 0 still waits" in result.traceback
-    fault_told("a rank that ends the cell while others wait for it", result.seconds, 0)
+    fault_reported("a rank that ends the cell while others wait for it", result.seconds, 0)
     check_kept(ready, pids)
 
 
-def test_ranks_in_different_operations(ready: Any, fault_told: Any) -> None:
+def test_ranks_in_different_operations(ready: Any, fault_reported: Any) -> None:
     pids = ready.rank_pids()
     other = "else:\n    hvd.broadcast(tf.constant(1), 0, name='other')\n"
     cell = f"%%distribute --timeout 1\n{HOROVOD}if hvd.rank() == 0:\n    {WAIT}{other}"
     result = ready.run(cell)
     assert result.error["ename"] == "TimeoutError"
     assert "ranks 0 and 1 waited for others" in result.traceback
-    fault_told("all ranks wait, in different operations, until `--timeout 1`", result.seconds, 0)
+    fault_reported(
+        "all ranks wait, in different operations, until `--timeout 1`", result.seconds, 0
+    )
     check_kept(ready, pids)
 
 
@@ -243,13 +245,13 @@ def test_an_interrupt_after_the_cell(ready: Any) -> None:
     check_kept(ready, pids)
 
 
-def test_horovod_shut_down_by_a_cell(ready: Any, fault_told: Any) -> None:
+def test_horovod_shut_down_by_a_cell(ready: Any, fault_reported: Any) -> None:
     """What ends Horovod ends no rank."""
     pids = ready.rank_pids()
     result = ready.run(f"%%distribute\n{HOROVOD}hvd.shutdown()\n{WAIT}")
     assert result.error is not None
     assert "live on" in result.traceback
-    fault_told("a cell shuts Horovod down", result.seconds, 0)
+    fault_reported("a cell shuts Horovod down", result.seconds, 0)
     check_kept(ready, pids)
 
 
@@ -342,7 +344,7 @@ def test_trainings_broken_off_at_any_time(open_notebook: Callable[..., Any], kin
         notebook.good(f"%%distribute\n{ENDS[kind]}")
 
 
-def test_a_rank_is_killed_in_a_training(sharing: Any, after: Any, fault_told: Any) -> None:
+def test_a_rank_is_killed_in_a_training(sharing: Any, after: Any, fault_reported: Any) -> None:
     """New ranks go on with the weights of those that were left; the notebook's are untouched until then."""
     ready = sharing
     for cell in (MODEL, DATA):
@@ -357,7 +359,7 @@ def test_a_rank_is_killed_in_a_training(sharing: Any, after: Any, fault_told: An
     assert result.error["ename"] == "RankLost"
     assert "It goes on with the weights that the ranks had of `model`" in result.traceback
     *_, last = re.findall(r"^w (.*)$", result.stdout, re.MULTILINE)
-    fault_told(
+    fault_reported(
         "SIGKILL of a rank that trains", result.seconds, gone(before, after), "weights are kept"
     )
     assert last not in ready.good(f"print({weights})").stdout
@@ -367,12 +369,12 @@ def test_a_rank_is_killed_in_a_training(sharing: Any, after: Any, fault_told: An
     check_afterwards(ready)
 
 
-def test_timeout(ready: Any, fault_told: Any) -> None:
+def test_timeout(ready: Any, fault_reported: Any) -> None:
     pids = ready.rank_pids()
     result = ready.run(f"%%distribute --timeout 1\n{HOROVOD}time.sleep(600)")
     assert result.error["ename"] == "TimeoutError"
     assert "usable" in result.traceback
-    fault_told("`--timeout 1` passes", result.seconds, 0)
+    fault_reported("`--timeout 1` passes", result.seconds, 0)
     check_kept(ready, pids)
 
 
@@ -384,7 +386,7 @@ def test_timeout_in_a_cell_that_is_run_first(ready: Any) -> None:
     check_afterwards(ready)
 
 
-def test_interrupt_leaves_usable_ranks(ready: Any, fault_told: Any) -> None:
+def test_interrupt_leaves_usable_ranks(ready: Any, fault_reported: Any) -> None:
     pids = ready.rank_pids()
     message = ready.begin("%%distribute\nprint('begun', flush=True)\nwhile True:\n    pass")
     ready.finish(message, until=lambda r: "begun" in r.stdout)
@@ -394,7 +396,7 @@ def test_interrupt_leaves_usable_ranks(ready: Any, fault_told: Any) -> None:
     seconds = time.monotonic() - started
     assert result.error["ename"] == "KeyboardInterrupt"
     assert "usable" in result.traceback
-    fault_told("the stop button", seconds, 0)
+    fault_reported("the stop button", seconds, 0)
     check_kept(ready, pids)
 
 
@@ -415,7 +417,7 @@ def test_interrupt_before_a_rank_has_begun(ready: Any) -> None:
     check_afterwards(ready)
 
 
-def test_out_of_memory(ready: Any, fault_told: Any) -> None:
+def test_out_of_memory(ready: Any, fault_reported: Any) -> None:
     pids = ready.rank_pids()
     limit = (
         "import resource, psutil, numpy as np\n"
@@ -429,17 +431,17 @@ def test_out_of_memory(ready: Any, fault_told: Any) -> None:
     assert "MemoryError" in result.error["ename"]
     assert "on rank 1" in result.traceback
     assert "line 7" in result.traceback
-    fault_told("out of memory on one rank", result.seconds, 0)
+    fault_reported("out of memory on one rank", result.seconds, 0)
     check_kept(ready, pids)
 
 
-def test_kernel_restarted(ready: Any, after: Any, fault_told: Any) -> None:
+def test_kernel_restarted(ready: Any, after: Any, fault_reported: Any) -> None:
     before = ready.processes()
     started = time.monotonic()
     ready.restart()
     remaining = gone(before, after)
     assert "no ranks" in ready.good("%hvd status").stdout
-    fault_told("the kernel is restarted", time.monotonic() - started, remaining, "lost")
+    fault_reported("the kernel is restarted", time.monotonic() - started, remaining, "lost")
     ready.good("own = [1, 2, 3]; place = id(own)")
     check_afterwards(ready)
 
@@ -468,7 +470,7 @@ def test_kernel_restarted(ready: Any, after: Any, fault_told: Any) -> None:
 def test_kernel_ended_by_a_signal(
     open_notebook: Callable[..., Any],
     after: Any,
-    fault_told: Any,
+    fault_reported: Any,
     number: signal.Signals,
     stage: str,
     tmp_path: Path,
@@ -488,7 +490,7 @@ def test_kernel_ended_by_a_signal(
     while list(tmp_path.glob("jupyter-hvd-*")):
         assert time.monotonic() - started < 60
         time.sleep(0.05)
-    fault_told(f"{number.name} to the kernel: {stage}", seconds, remaining, "lost")
+    fault_reported(f"{number.name} to the kernel: {stage}", seconds, remaining, "lost")
 
 
 #: A step that TensorFlow compiles, by way of a temporary file, and results in a temporary folder.
@@ -521,22 +523,22 @@ def test_temporary_files_of_ended_ranks(open_notebook: Callable[..., Any], tmp_p
     notebook.good("assert os.listdir(results) == ['model']")
 
 
-def test_closed_outputs(ready: Any, fault_told: Any) -> None:
+def test_closed_outputs(ready: Any, fault_reported: Any) -> None:
     """A cell that closes standard output and error is told; the next ones work."""
     result = ready.run("%%distribute\nimport os\nos.close(1); os.close(2)")
     assert result.error is None
     assert "has closed the standard output" in result.text
-    fault_told("a cell closes the ranks' standard output", result.seconds, 0)
+    fault_reported("a cell closes the ranks' standard output", result.seconds, 0)
     for _ in range(3):
         check_afterwards(ready)
 
 
-def test_a_flood_of_output(ready: Any, fault_told: Any) -> None:
+def test_a_flood_of_output(ready: Any, fault_reported: Any) -> None:
     """What a cell prints shows in that cell, all of it, and not in the next."""
     result = ready.run("%%distribute\nprint('y' * 10**8)")
     assert result.error is None
     assert result.stdout.count("y") == 10**8
-    fault_told("a cell prints 100 MB", 0.0, 0)
+    fault_reported("a cell prints 100 MB", 0.0, 0)
     assert "y" not in ready.good("%%distribute\nprint('next')").stdout
     check_afterwards(ready)
 
@@ -547,7 +549,7 @@ def private_folder(processes: list[psutil.Process]) -> Path:
     return Path(next(e[NOTES_VARIABLE] for e in environments if NOTES_VARIABLE in e)).parent
 
 
-def test_kernel_killed(ready: Any, after: Any, fault_told: Any) -> None:
+def test_kernel_killed(ready: Any, after: Any, fault_reported: Any) -> None:
     before = ready.processes()
     folder = private_folder(before)
     assert folder.is_dir()
@@ -562,7 +564,7 @@ def test_kernel_killed(ready: Any, after: Any, fault_told: Any) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     seconds = time.monotonic() - started
-    fault_told("SIGKILL of the kernel, a cell running", seconds, remaining, "lost")
+    fault_reported("SIGKILL of the kernel, a cell running", seconds, remaining, "lost")
     ready.revive()
     ready.good("own = [1, 2, 3]; place = id(own)")
     check_afterwards(ready)
@@ -570,7 +572,7 @@ def test_kernel_killed(ready: Any, after: Any, fault_told: Any) -> None:
 
 @pytest.mark.long
 def test_two_notebooks(
-    ready: Any, open_notebook: Callable[..., Any], after: Any, fault_told: Any
+    ready: Any, open_notebook: Callable[..., Any], after: Any, fault_reported: Any
 ) -> None:
     """The second notebook also may listen on few ports only, some of them taken."""
     # Below the ports that other notebooks draw; others on the machine may run this test.
@@ -587,7 +589,7 @@ def test_two_notebooks(
     assert not set(second.rank_pids()) & set(ready.rank_pids())
     before = second.processes()
     second.good("%hvd stop")
-    fault_told("two notebooks with ranks at once (both work)", 0, gone(before, after))
+    fault_reported("two notebooks with ranks at once (both work)", 0, gone(before, after))
     assert "first" in ready.good("%%distribute\nprint(mine)").stdout
     check_afterwards(ready)
 
@@ -596,7 +598,7 @@ def test_two_notebooks(
     for server in taken:
         server.close()
     assert f"{PORTS_VARIABLE}={ports}: 2 of these ports are free and 4 taken" in result.traceback
-    fault_told(
+    fault_reported(
         "so many ports are taken that too few are left",
         result.seconds,
         len(second.processes()),
@@ -607,14 +609,16 @@ def test_two_notebooks(
 
 @pytest.mark.parametrize("missing", ["tensorflow", "horovod"])
 def test_something_missing(
-    tmp_path: Path, open_notebook: Callable[..., Any], fault_told: Any, missing: str
+    tmp_path: Path, open_notebook: Callable[..., Any], fault_reported: Any, missing: str
 ) -> None:
     second = open_notebook(python=environment_without(missing, tmp_path))
     result = second.run("%%distribute\n1")
     assert "is not installed here" in result.traceback
     assert "doctor" in result.traceback
     assert "File" not in result.traceback
-    fault_told(f"{missing} is not installed", result.seconds, len(second.processes()), "none yet")
+    fault_reported(
+        f"{missing} is not installed", result.seconds, len(second.processes()), "none yet"
+    )
 
 
 def environment_without(missing: str, folder: Path) -> str:
@@ -640,26 +644,26 @@ def environment_without(missing: str, folder: Path) -> str:
         ("--what", "unrecognized arguments"),
     ],
 )
-def test_wrong_arguments(ready: Any, fault_told: Any, options: str, words: str) -> None:
+def test_wrong_arguments(ready: Any, fault_reported: Any, options: str, words: str) -> None:
     pids = ready.rank_pids()
     result = ready.run(f"%%distribute {options}\n1")
     assert words in result.text
     assert "File" not in result.traceback
-    fault_told(f"`{options}`", result.seconds, 0)
+    fault_reported(f"`{options}`", result.seconds, 0)
     assert ready.rank_pids() == pids
     check_afterwards(ready)
 
 
-def test_cell_that_is_no_training(ready: Any, fault_told: Any) -> None:
+def test_cell_that_is_no_training(ready: Any, fault_reported: Any) -> None:
     result = ready.good("%%distribute\nprint('plain', 6 * 7)\n'value'")
     assert "plain 42" in result.stdout
     assert "'value'" in result.shown
     assert "[1] plain 42" in result.shown
-    fault_told("a cell that is no training (runs)", result.seconds, 0)
+    fault_reported("a cell that is no training (runs)", result.seconds, 0)
     check_afterwards(ready)
 
 
-def test_refused_conversion(ready: Any, fault_told: Any) -> None:
+def test_refused_conversion(ready: Any, fault_reported: Any) -> None:
     ready.good("import tensorflow as tf")
     result = ready.run(
         "%%distribute\n"
@@ -673,14 +677,14 @@ def test_refused_conversion(ready: Any, fault_told: Any) -> None:
     assert "HVD" in result.traceback
     assert "line 5" in result.traceback
     assert "nothing was run" in result.traceback
-    fault_told("a conversion that is refused", result.seconds, 0)
+    fault_reported("a conversion that is refused", result.seconds, 0)
     check_afterwards(ready)
 
 
 @pytest.mark.long
-def test_syntax_error(ready: Any, fault_told: Any) -> None:
+def test_syntax_error(ready: Any, fault_reported: Any) -> None:
     result = ready.run("%%distribute\nx = 1\nx = = 2\n")
     assert result.error["ename"] == "SyntaxError"
     assert "line 3" in result.traceback
-    fault_told("a syntax error", result.seconds, 0)
+    fault_reported("a syntax error", result.seconds, 0)
     check_afterwards(ready)

@@ -150,7 +150,7 @@ def test_hang_of_a_job(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_a_converted_program_is_told_in_its_own_lines(tmp_path: Path) -> None:
+def test_a_converted_program_is_reported_in_its_own_lines(tmp_path: Path) -> None:
     with running(tmp_path, TRAINS) as process:
         said = told(process, "this never ends on rank 1.")
     assert re.search(r"^0 .*job\.py, line 14 +waits in TensorFlow", said, re.M), said
@@ -163,7 +163,7 @@ def test_a_converted_program_is_told_in_its_own_lines(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_a_notebook_is_told_by_its_cells(tmp_path: Path) -> None:
+def test_a_notebook_is_reported_by_its_cells(tmp_path: Path) -> None:
     cells = [
         new_markdown_cell("# Sums"),
         new_code_cell(HEAD),

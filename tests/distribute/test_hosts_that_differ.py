@@ -51,7 +51,7 @@ def job(two_hosts: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     return run
 
 
-def test_hosts_that_are_alike(two_hosts: Path, job: Any) -> None:
+def test_hosts_that_are_equal(two_hosts: Path, job: Any) -> None:
     done = job()
     assert done.returncode == 0, done.stdout + done.stderr
     ran = [f"ran on {host}\n" for host in HOSTS]
@@ -59,7 +59,7 @@ def test_hosts_that_are_alike(two_hosts: Path, job: Any) -> None:
     assert done.stdout == ran[0]
 
 
-def test_all_that_differs_is_told_before_a_rank_starts(two_hosts: Path, job: Any) -> None:
+def test_all_that_differs_is_reported_before_a_rank_starts(two_hosts: Path, job: Any) -> None:
     another_keras(two_hosts, second(two_hosts))
     change(second(two_hosts), "mount", "-t", "tmpfs", "none", str(two_hosts / "work"))
     # A firewall: it may answer ssh, and begin nothing.
@@ -108,7 +108,7 @@ def test_a_host_without_this_python(two_hosts: Path, job: Any) -> None:
     assert "ran on" not in done.stdout
 
 
-def test_it_is_told_in_a_notebook(two_hosts: Path, open_notebook: Callable[..., Any]) -> None:
+def test_it_is_reported_in_a_notebook(two_hosts: Path, open_notebook: Callable[..., Any]) -> None:
     another_keras(two_hosts, second(two_hosts))
     notebook = open_notebook(PATH=f"{two_hosts / 'bin'}:{os.environ['PATH']}")
     hosts = ",".join(f"{address}:1" for address in HOSTS.values())

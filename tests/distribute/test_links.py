@@ -127,7 +127,7 @@ def test_what_is_held_comes_back(change: str, holds: str) -> None:
         ("new = (x for x in [])", "new: a generator"),
     ],
 )
-def test_what_stays_is_told(change: str, told: str) -> None:
+def test_what_stays_is_reported(change: str, told: str) -> None:
     found, (stays, *_) = carried(lambda rank: exec(change, MODULES, rank))
     where, why = told.split(": ")
     assert stays.startswith(f"`{where}` in the notebook is not that of the ranks: {why}")
@@ -182,7 +182,7 @@ def test_weights_come_back_to_their_counterpart(change: str, layer: str) -> None
         ),
     ],
 )
-def test_weights_that_stay_are_told(change: str, told: list[str]) -> None:
+def test_weights_that_stay_are_reported(change: str, told: list[str]) -> None:
     _, stays = carried(lambda rank: exec(change, MODULES, rank))
     assert all(any(each in line for line in stays) for each in told), stays
 

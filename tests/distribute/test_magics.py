@@ -347,7 +347,7 @@ def test_own_horovod_beside_ours(trained: Any) -> None:
     assert "rank 0 horovod.tensorflow\n" in trained.good(own).stdout
 
 
-def test_a_name_that_nothing_binds_is_told(trained: Any) -> None:
+def test_a_name_that_nothing_binds_is_reported(trained: Any) -> None:
     result = trained.run("%%distribute\nmodle.fit(x, y)")
     assert result.error["evalue"] == "name 'modle' is not defined"
     assert "line 2" in result.traceback
@@ -409,7 +409,7 @@ def test_a_cell_runs_on_some_ranks_only(trained: Any) -> None:
     assert trained.run("print(there)").error["ename"] == "NameError"
 
 
-def test_an_error_on_some_ranks_is_told_in_its_line(trained: Any) -> None:
+def test_an_error_on_some_ranks_is_reported_in_its_line(trained: Any) -> None:
     pids = trained.rank_pids()
     result = trained.run(f"%%rank 0,1\n{RANK}if rank == 1:\n    raise ValueError('planted')")
     assert "rank 1" in result.traceback

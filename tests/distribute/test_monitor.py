@@ -52,7 +52,7 @@ class Scene:
         self.waiting.take_event(Answer(rank, Reply(), call=7), self.now)
 
 
-def test_what_was_told_in_an_earlier_call_does_not_count() -> None:
+def test_what_was_reported_in_an_earlier_call_does_not_count() -> None:
     scene = Scene()
     for clock in (10.0, 500.0):
         scene.waiting.note_position(0, {"call": 6, "cpu": 0.0, "time": clock, **LOOP}, 1.0)
@@ -108,7 +108,7 @@ def test_a_rank_that_computes_is_left_alone(busy: float) -> None:
     assert scene.shown == []
 
 
-def test_ranks_that_wait_or_are_silent_are_told_once() -> None:
+def test_ranks_that_wait_or_are_silent_are_reported_once() -> None:
     scene = Scene()
     assert scene.play(30, ALLREDUCE, None) is None
     (stall,) = scene.shown[-1:]
@@ -151,7 +151,7 @@ def test_a_deadlock_names_who_waits() -> None:
         assert failure.message.startswith("rank 0 finished the cell while rank 1 still waits")
 
 
-def test_ranks_that_fail_alike_are_in_step() -> None:
+def test_ranks_that_fail_equally_are_in_step() -> None:
     def failed(line: int) -> Reply:
         return Reply(RemoteError("ValueError", "no", (Frame("<In[3]#1>", line, "f", ""),)))
 

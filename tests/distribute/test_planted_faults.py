@@ -351,7 +351,7 @@ def test_what_a_panel_must_not_wait_for(trained: Any) -> None:
     assert "larger than 64 MB: not compared by entry" in found["large"][1]["note"]
 
 
-def test_what_a_rank_prints_is_told_while_it_runs(trained: Any) -> None:
+def test_what_a_rank_prints_is_reported_while_it_runs(trained: Any) -> None:
     cell = trained.begin(
         "%%distribute\nimport horovod.tensorflow as hvd, sys, time\n"
         "print('rank', hvd.rank(), 'prints', 'x' * 20_000)\nprint('to stderr', file=sys.stderr)\n"
@@ -398,7 +398,7 @@ def test_many_reprs_that_hang_have_one_limit(trained: Any) -> None:
     assert "≠" not in told
 
 
-def test_a_rank_that_has_died_is_told(trained: Any) -> None:
+def test_a_rank_that_has_died_is_reported(trained: Any) -> None:
     pids = trained.rank_pids()
     trained.good(f"import os, signal\nos.kill({pids[1]}, signal.SIGKILL)")
     seen = until(trained, lambda seen: seen["ranks"][1]["lost"])

@@ -128,7 +128,7 @@ def test_inside_an_allocation_it_is_found_out(start: Any, tmp_path: Path, logs: 
     assert "has room for 2 ranks, not for 9" in output
 
 
-def test_a_node_that_differs_is_told_before_a_rank_starts(start: Any, tmp_path: Path) -> None:
+def test_a_node_that_differs_is_reported_before_a_rank_starts(start: Any, tmp_path: Path) -> None:
     second = list(HOSTS)[1]
     mounted = another_keras(tmp_path, second)
     try:
@@ -168,7 +168,7 @@ def test_ended_from_outside_it_leaves_no_job(
     assert slurm.no_job_left()
 
 
-def test_the_queue_is_told_and_left(slurm: Slurm, start: Any, tmp_path: Path) -> None:
+def test_the_queue_is_reported_and_left(slurm: Slurm, start: Any, tmp_path: Path) -> None:
     slurm("salloc", "--nodes=2", "--exclusive", "--no-shell")
     assert wait_until(lambda: any("RUNNING" in job for job in slurm.jobs()), 20)
     job = start(*HVD, "run", program(tmp_path, SLEEP), "-n", "2", "--launcher", "slurm")

@@ -32,7 +32,7 @@ def token_of(processes: list[psutil.Process]) -> str:
 
 @pytest.mark.long
 def test_training_across_two_hosts_and_the_loss_of_one(
-    two_hosts: Path, open_notebook: Callable[..., Any], after: Any, fault_told: Any
+    two_hosts: Path, open_notebook: Callable[..., Any], after: Any, fault_reported: Any
 ) -> None:
     notebook = open_notebook(
         PATH=f"{two_hosts / 'bin'}:{os.environ['PATH']}",
@@ -77,7 +77,9 @@ def test_training_across_two_hosts_and_the_loss_of_one(
     assert "rank 1" in result.error["evalue"]
     assert second in result.error["evalue"]
     sh("ip", "link", "set", cable(second), "up")
-    fault_told("a host is lost, its cable pulled", result.seconds, len(after(before, 15)), "lost")
+    fault_reported(
+        "a host is lost, its cable pulled", result.seconds, len(after(before, 15)), "lost"
+    )
     assert "sum 2 on 2 hosts" in notebook.good(TRAIN).stdout
     notebook.good("%hvd stop")
 
@@ -110,7 +112,7 @@ print("DONE", len(history.epoch), float(np.abs(model.get_weights()[0]).sum()))
 
 
 @pytest.mark.thorough
-def test_an_elastic_job_loses_a_host_and_gets_it_back(two_hosts: Path, fault_told: Any) -> None:
+def test_an_elastic_job_loses_a_host_and_gets_it_back(two_hosts: Path, fault_reported: Any) -> None:
     (two_hosts / "train.py").write_text(ELASTIC)
     second = list(HOSTS)[1]
     hosts = ",".join(f"{address}:1" for address in HOSTS.values())
@@ -132,7 +134,7 @@ def test_an_elastic_job_loses_a_host_and_gets_it_back(two_hosts: Path, fault_tol
                 sh("ip", "link", "set", cable(second), "down")  # the cable is pulled
                 lost = time.monotonic()
             if "continues with 1 rank," in line:
-                fault_told(
+                fault_reported(
                     "a host of an elastic job is lost",
                     time.monotonic() - lost,
                     0,

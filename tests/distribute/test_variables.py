@@ -144,7 +144,7 @@ def test_calls_that_hang_have_one_limit_together() -> None:
     hangs.set()
 
 
-def test_errors_of_a_call_are_told() -> None:
+def test_errors_of_a_call_are_reported() -> None:
     def leave() -> None:
         raise SystemExit
 

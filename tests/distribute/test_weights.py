@@ -88,7 +88,7 @@ def test_what_a_function_has_kept(models: Any) -> None:
     assert models.good("print(before != sums(kept))").stdout == "True\n"
 
 
-def test_what_stays_on_the_ranks_is_told(models: Any) -> None:
+def test_what_stays_on_the_ranks_is_reported(models: Any) -> None:
     models.good("nets = [build()]")
     result = models.good(f"%%distribute\nnets.append(build())\nfor n in nets:\n    n.{FIT}")
     assert "the weights of `nets[1]` stay on the ranks" in result.shown
@@ -227,7 +227,7 @@ def test_generators_of_random_numbers_go_on_where_they_were(models: Any) -> None
     assert models.good(f"{again}\nfor _ in range(4): {show}").stdout == "".join(drawn)
 
 
-def test_names_that_stay_are_told(models: Any) -> None:
+def test_names_that_stay_are_reported(models: Any) -> None:
     models.good("batches = tf.data.Dataset.range(3)\nlosses = []")
     cell = "batches = tf.data.Dataset.range(4)\nlosses.append(tf.constant(2.0))\nown = lambda: 1"
     shown = models.good(f"%%distribute\n{cell}").shown

@@ -58,7 +58,7 @@ def run(tf, observer: observing.Observer, order: dict) -> Record:
     if RANK < 0:
         os.environ[VIRTUAL_SIZE_VARIABLE] = str(order.get("virtual", 1))
     sharing.has_shared = False
-    report._told.clear()
+    report._reported.clear()
     folder = Path(order["folder"]) / str(RANK)
     folder.mkdir(parents=True, exist_ok=True)
     os.chdir(folder)

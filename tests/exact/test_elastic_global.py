@@ -18,7 +18,7 @@ from jupyter_hvd.convert.unconverted_programs import common_variables
 from jupyter_hvd.launch import restarts
 from jupyter_hvd.launch.job import Program
 from jupyter_hvd.launch.rank_placement import place_ranks
-from jupyter_hvd.launch.restarts import RESIZED, Elastic, run_job_again
+from jupyter_hvd.launch.restarts import RESIZED, ElasticRestartPolicy, run_job_with_restarts
 from jupyter_hvd.runtime.sharing.program import RESUME_VARIABLE
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("exact")]
@@ -220,12 +220,12 @@ def test_a_program_that_keeps_nothing_is_ended_where_it_loses_little(tmp_path: P
     assert not restarts.is_worth_ending(tmp_path, began=now - restarts.LOST - 60)
 
 
-class FreedInTraining(Elastic):
+class FreedInTraining(ElasticRestartPolicy):
     """The place where a rank was lost is left out until the program on the other ranks trains."""
 
-    def _left_out(self) -> Counter[str]:
+    def _slots_on_cooldown(self) -> Counter[str]:
         is_training = Path(f"{self._state}-training").exists()
-        return Counter() if is_training else super()._left_out()
+        return Counter() if is_training else super()._slots_on_cooldown()
 
 
 @pytest.mark.thorough
@@ -233,16 +233,18 @@ class FreedInTraining(Elastic):
 def test_a_rank_that_comes_back_changes_no_result(tmp_path: Path, monkeypatch, training: str) -> None:  # fmt: skip
     """One of three ranks is killed; the job goes on with two, and takes a third when its place is free again."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(restarts, "LOOK", 0.1)
+    monkeypatch.setattr(restarts, "POLL_SECONDS", 0.1)
     monkeypatch.setattr(restarts, "GRACE", 0.5)
     one = write_program(tmp_path, training)
     starts, lines = [], []
     with copy_unconverted(tmp_path / "train.py") as (copy, folder, _):
-        result = run_job_again(
+        result = run_job_with_restarts(
             Program(copy, tmp_path / "train.py", module=RANK_MODULE),
             folder,
             policy=FreedInTraining(place_ranks(3), 2, 3),
-            told=lambda ended, following: starts.append((ended.code == RESIZED, following.size)),
+            restarted=lambda ended, following: starts.append(
+                (ended.code == RESIZED, following.size)
+            ),
             listener=lambda rank, _, text: lines.append(text) if rank == 0 else None,
             environment={**common_variables(Options(batch="global")), RESUME_VARIABLE: "1"},
         )

@@ -66,7 +66,7 @@ def roughness(x):
     return sum(d[i] * d[i] for i in range(len(x)))
 
 
-def test_derived_black_boxes_are_translated():
+def test_derived_primitives_are_translated():
     """A function may call the gradient of another, and with it `recip′` and `tanh′`."""
     x = np.linspace(0.5, 1.5, 5)
     about = make_subject(roughness, ("x",), ((x,), {}))
@@ -77,7 +77,7 @@ def test_derived_black_boxes_are_translated():
     assert np.allclose(gradient, roughness.grad("x")(x))
 
 
-def test_times_that_run_in_turn():
+def test_times_that_run_sequentially():
     slow, fast = np.ones((500, 500)), np.ones(2)
     steps = []
     first, second = time_interleaved(
@@ -100,7 +100,7 @@ def test_no_winner_where_times_are_too_noisy(times, verdict):
     assert compare_times(*times) == verdict
 
 
-def test_more_rounds_until_times_settle():
+def test_more_rounds_until_times_are_stable():
     calls = iter(range(10**9))
     rounds = time_interleaved([lambda: time.sleep(0.003 * (next(calls) % 2))], 3, lambda: None, 0.1)
     assert len(rounds[0]) > 3

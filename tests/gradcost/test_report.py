@@ -205,7 +205,7 @@ def test_what_loops_keep_is_what_their_reverse_reads():
     assert make_report(about, about.start).histories == {}
 
 
-def test_a_loop_is_followed_by_the_statements_of_its_turns():
+def test_a_loop_is_followed_by_the_statements_of_its_iterations():
     @tensor
     def rnn(W, x, h):
         T = len(x)

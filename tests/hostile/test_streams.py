@@ -25,13 +25,19 @@ PRINTING = (
     "--help",
 )
 #: They print by the same functions: for `make test-thorough`.
-ALIKE = ("convert train.py --json", "rule HVD601", "--version", "run --help", "run plain.py -n 1")
+EQUAL_OUTPUT = (
+    "convert train.py --json",
+    "rule HVD601",
+    "--version",
+    "run --help",
+    "run plain.py -n 1",
+)
 #: Commands that start processes of their own.
 VERIFY = "verify plain.py -n 2 --batch global"
 RUN = "run plain.py -n 1 --no-log"
 RUNNING = (RUN, VERIFY, "doctor")
 #: Of these, those that print on standard output here: there are no jobs, and `doctor` prints as `rule` does, after five seconds.
-FULL = tuple(c for c in (*PRINTING, *ALIKE, *RUNNING) if c not in ("jobs", "doctor"))
+FULL = tuple(c for c in (*PRINTING, *EQUAL_OUTPUT, *RUNNING) if c not in ("jobs", "doctor"))
 
 
 @pytest.fixture
@@ -61,7 +67,7 @@ def case(command: str, *more: object) -> object:
     """A command as a case; one that starts processes takes long."""
     marks = [
         *([pytest.mark.slow] if command in RUNNING else []),
-        *([pytest.mark.thorough] if command in ALIKE else []),
+        *([pytest.mark.thorough] if command in EQUAL_OUTPUT else []),
     ]
     return pytest.param(command, *more, id=" ".join(map(str, (command, *more))), marks=marks)
 
@@ -70,7 +76,7 @@ def each(*commands: str) -> list[object]:
     return [case(command) for command in commands]
 
 
-@pytest.mark.parametrize("command", each(*PRINTING, *ALIKE, RUN))
+@pytest.mark.parametrize("command", each(*PRINTING, *EQUAL_OUTPUT, RUN))
 def test_standard_output_is_closed(folder: Path, command: str) -> None:
     """Standard output is closed: what is asked for is done"""
     done = shell(folder, f"HVD {command} 1>&-")
@@ -126,7 +132,7 @@ def test_files_may_not_grow(folder: Path, command: str) -> None:
     assert done.stderr.count("jupyter hvd: ") <= 1
 
 
-@pytest.mark.parametrize("command", each(*PRINTING, *ALIKE, *RUNNING))
+@pytest.mark.parametrize("command", each(*PRINTING, *EQUAL_OUTPUT, *RUNNING))
 def test_the_working_folder_is_gone(folder: Path, command: str) -> None:
     """The working folder is removed: what needs none is done, what starts ranks says so"""
     (folder / "gone").mkdir()

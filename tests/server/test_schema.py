@@ -61,7 +61,7 @@ def test_what_the_command_line_prints(tmp_path, notebook):
     assert entry["output"]
 
 
-def test_wrong_forms_are_told_apart(notebook):
+def test_wrong_forms_are_distinguished(notebook):
     for wrong in ({"rule": "HVD1"}, {"cell": -1}, {"line": 0}, {"more": 1}):
         answer = answer_convert({"notebook": notebook}, ROOT)
         answer["changes"][0] |= wrong

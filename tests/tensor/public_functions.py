@@ -143,7 +143,7 @@ def charged_particle(w):
 
 # GradBench: saddle, by descent and ascent in turn
 @case(draw(2))
-def saddle_by_turns(start):
+def saddle_by_iterations(start):
     x, y = start, start
     for _ in range(10):
         x = x - 0.1 * 2 * x

@@ -29,8 +29,8 @@ from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
 from jupyter_hvd.tensor.sparse_jacobian import (
     _build_values_program,
     _enumerate_pattern,
-    _pattern,
-    _places,
+    _make_pattern,
+    _reading_arguments,
 )
 from jupyter_hvd.tensor.ssa.convert import to_term
 from jupyter_hvd.tensor.ssa.program import (
@@ -95,7 +95,7 @@ def _compare(instance, name, env, n, m, seed):
     _within_bound(instance, linear, made, data, env)
     entries, left = made[-1].entries, len(linear.result)
     c, s = entries.columns, entries.shape
-    pattern = _pattern(c[:left], c[left:], s[:left], s[left:], entries.count)
+    pattern = _make_pattern(c[:left], c[left:], s[:left], s[left:], entries.count)
     np.testing.assert_array_equal(pattern.rows, listed.rows, seed)
     np.testing.assert_array_equal(pattern.columns, listed.columns, seed)
     found = np.zeros(shape)
@@ -168,7 +168,7 @@ def _values(instance, linear, made, data, env):
     together, and these together with the values.
     """
     values = _build_values_program(instance, linear)
-    places, sizes = _places(values, linear.statements, made, env.integers)
+    places, sizes = _reading_arguments(values, linear.statements, made, env.integers)
     found = []
     if values.instance is not None:
         relations = {x: lambda point, at=at: at[point[0]] == point[1] for x, at in places.items()}

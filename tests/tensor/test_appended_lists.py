@@ -99,7 +99,7 @@ def one_before_what_is_appended(x):
     return total + sum(v * v for v in y)
 
 
-def several_in_a_turn(x):
+def several_in_an_iteration(x):
     y = [x[0], 0.5]
     for v in x:
         y.append(0.5 * y[-1] + v)
@@ -118,7 +118,7 @@ def read_where_it_is_appended_to(x):
 
 PROGRAMS = [last_entry, entry_before, after_appending, rows, beside_another]
 PROGRAMS = [*PROGRAMS, two_before, two_before_by_index, one_before_what_is_appended]
-PROGRAMS = [*PROGRAMS, several_in_a_turn, read_where_it_is_appended_to]
+PROGRAMS = [*PROGRAMS, several_in_an_iteration, read_where_it_is_appended_to]
 PROGRAMS = [*PROGRAMS, first_entries_stay, several_loops, read_in_an_inner_loop_and_a_branch]
 
 
@@ -158,7 +158,7 @@ def test_an_entry_that_is_changed_in_place_is_refused():
         tensor(f)(np.ones(4))
 
 
-def test_what_is_not_there_in_the_first_turn_is_refused():
+def test_what_is_not_there_in_the_first_iteration_is_refused():
     def f(x):
         y = [x[0], x[1]]
         for v in x:
@@ -169,7 +169,7 @@ def test_what_is_not_there_in_the_first_turn_is_refused():
         tensor(f)(np.ones(4))
 
 
-def test_an_entry_that_may_be_another_in_each_turn_is_to_have_a_name():
+def test_an_entry_that_may_be_another_in_each_iteration_is_to_have_a_name():
     @tensor
     def appended_to_in_a_branch(x):
         y, s = [0.5], 1.0

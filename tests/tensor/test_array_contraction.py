@@ -111,7 +111,7 @@ def last_entry_alone(x):
 
 
 @case(x=("n",))
-def first_turn_differs(x):
+def first_iteration_differs(x):
     y = np.zeros(len(x))
     for i in range(len(x)):
         if i == 0:
@@ -318,7 +318,7 @@ def rows_that_grow(x):
     return np.sum(y * y)
 
 
-def two_rows_a_turn(x):
+def two_rows_an_iteration(x):
     y = np.zeros(2 * len(x))
     for i in range(1, len(x)):
         y[2 * i] = y[2 * i - 1] + x[i]
@@ -326,7 +326,7 @@ def two_rows_a_turn(x):
     return np.sum(y * y)
 
 
-@pytest.mark.parametrize("function", [kept_whole, rows_that_grow, two_rows_a_turn])
+@pytest.mark.parametrize("function", [kept_whole, rows_that_grow, two_rows_an_iteration])
 def test_other_loops_carry_the_array(function):
     f, x = tensor(function), np.linspace(0.5, 1, 9)
     np.testing.assert_allclose(f(x), function(x), rtol=1e-6)
@@ -360,7 +360,7 @@ def test_an_inner_loop_carries_the_row_that_it_fills():
     assert [[len(gens) for gens in loop.carried] for loop in loops] == [[2], [1]]
 
 
-def test_an_inner_loop_of_independent_turns_is_none():
+def test_an_inner_loop_of_independent_iterations_is_none():
     """Each entry of a row is made from the row before, so that a row is one array operation."""
     f = tensor(inner_loop)
     f(*drawn({"x": ("n", 5)}, 7))

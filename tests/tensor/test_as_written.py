@@ -286,7 +286,7 @@ def multiplied_after_the_one_before_was_assigned(x):
 
 
 @case(X)
-def the_last_of_all_turns(x):
+def the_last_of_all_iterations(x):
     y = np.zeros(2)
     for i in range(len(x)):
         y[0] = x[i]

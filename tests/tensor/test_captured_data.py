@@ -143,7 +143,7 @@ def test_value_and_gradient(function, arguments):
     check(function, arguments)
 
 
-def test_data_from_outside_are_read_anew():
+def test_data_from_outside_are_read_again():
     data = np.ones((4, 3))
 
     @tensor
@@ -181,7 +181,7 @@ def lambda_free(w):
     return MODEL.loss(w)
 
 
-def test_a_call_like_one_before_is_not_checked_anew(monkeypatch):
+def test_a_call_like_one_before_is_not_checked_again(monkeypatch):
     data, given = np.ones((5, 3)), np.full(3, 2.0)
 
     @tensor

@@ -155,7 +155,7 @@ def test_functions_end_where_sizes_say():
     assert largest.interpret(x[:5]) == max(x[:5])
 
 
-def test_places_of_one_turn_and_of_the_next():
+def test_places_of_one_iteration_and_of_the_next():
     """Two places of one turn that no turn shares are two columns; where turns share them, the last is right."""
 
     def columns(x):
@@ -195,7 +195,7 @@ def test_whole_numbers_stay_places_where_they_are_added_up():
 
 def test_chosen_entries_of_a_range_are_indices():
     @tensor
-    def alike(z, labels):
+    def equal_parts(z, labels):
         total = 0.0
         for i in range(len(z)):
             others = [p for p in range(len(z)) if p != i and labels[p] == labels[i]]
@@ -203,8 +203,8 @@ def test_chosen_entries_of_a_range_are_indices():
         return total
 
     z, labels = R.normal(size=(6, 2)), np.array([0, 1, 0, 1, 1, 0])
-    assert "as indices below" not in str(alike.plan(z, labels))
-    assert alike(z, labels) == pytest.approx(float(alike.python(z, labels)))
+    assert "as indices below" not in str(equal_parts.plan(z, labels))
+    assert equal_parts(z, labels) == pytest.approx(float(equal_parts.python(z, labels)))
 
     @tensor
     def beyond(x):

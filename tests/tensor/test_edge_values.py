@@ -225,7 +225,7 @@ def test_a_loop_that_adds_where_labels_say(function):
         f(U, labels, 2)
 
 
-def test_no_times_a_tile_is_told():
+def test_no_times_a_tile_is_reported():
     @tensor
     def f(x):
         return np.sum(np.tile(x, 0))

@@ -285,7 +285,7 @@ def test_a_name_of_a_builtin_is_what_it_means_here(tmp_path):
     np.testing.assert_allclose(found["total"](X), 6)
 
 
-def test_what_a_function_takes_from_outside_is_seen_anew(tmp_path):
+def test_what_a_function_takes_from_outside_is_noticed(tmp_path):
     outer = "@tensor\ndef outer(x):\n    return total(x) + 1\ngradient = outer.grad('x')\n"
     found = module_with(tmp_path, TOTAL + outer)
     np.testing.assert_allclose(found["outer"](X), 7)
@@ -344,7 +344,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("read", CHANGES)
-def test_what_is_changed_in_place_outside_is_seen_anew(read, tmp_path):
+def test_what_is_changed_in_place_outside_is_noticed(read, tmp_path):
     """The same list, dict or object, with something else in it: the old number was taken."""
     text = f"@tensor\ndef f(x):\n    return {read} * sum(x[i] for i in range(len(x)))\n"
     found = module_with(tmp_path, HOLDERS + text)
@@ -402,7 +402,7 @@ def test_choices_are_nested_as_deeply_as_python_takes_them(tmp_path):
     np.testing.assert_allclose(found["f"].interpret(X), X)
 
 
-def test_a_helper_is_seen_anew(tmp_path):
+def test_a_helper_is_noticed(tmp_path):
     helper = "def twice(x):\n    return c * x\nc = 2.0\n"
     outer = "@tensor\ndef total(x):\n    return sum(twice(x))\ngradient = total.grad('x')\n"
     found = module_with(tmp_path, helper + outer)

@@ -142,7 +142,7 @@ def coulomb(r):
     return sum(1 / np.sqrt(d[i][j]) if i != j else 0 for i in range(n) for j in range(n))
 
 
-def test_differences_that_are_summed_are_made_anew_behind_the_sum(monkeypatch):
+def test_differences_that_are_summed_are_made_again_behind_the_sum(monkeypatch):
     """They were stored in between, all n·n·m: 2.4 times as long as where they are made twice."""
     monkeypatch.setattr(dataflow, "FENCED", 1)
     gradient, r = coulomb.grad("r"), normal(5, 3)
@@ -751,7 +751,7 @@ def looked_up_twice(A, p):
     return np.sum((a + b) ** 2)
 
 
-def test_what_is_made_anew_waits_for_what_it_is_made_of(monkeypatch):
+def test_what_is_made_again_waits_for_what_it_is_made_of(monkeypatch):
     """All of it was made for the first that reads some of it: a KeyError."""
     monkeypatch.setattr(dataflow, "FENCED", 64)
     A, p = normal(6, 6), np.linspace(0, 4.5, 20)

@@ -343,7 +343,7 @@ def test_value_gradient_and_cost(function, arguments):
         assert f.grad("x").cost(*arguments).total <= 4 * f.cost(*arguments).total
 
 
-def test_a_set_that_changes_is_looked_at_anew():
+def test_a_set_that_changes_is_examined_again():
     chosen = {0}
 
     def f(x):

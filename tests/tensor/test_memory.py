@@ -159,7 +159,7 @@ def within_a_loop_that_carries(x, n: int):
 
 
 @refused("are one array", x, 5)
-def from_the_second_turn_on(x, n: int):
+def from_the_second_iteration_on(x, n: int):
     u = x.copy()
     new = u.copy()
     for _ in range(n):
@@ -303,7 +303,7 @@ def copies(x):
 
 
 @taken(x, 5)
-def two_arrays_in_turn(x, n: int):
+def two_arrays_sequentially(x, n: int):
     u, new = x.copy(), x.copy()
     for _ in range(n):
         new[1:-1] = 0.5 * (u[:-2] + u[2:])
@@ -312,7 +312,7 @@ def two_arrays_in_turn(x, n: int):
 
 
 @taken(x, 5)
-def a_new_one_each_turn(x, n: int):
+def a_new_one_each_iteration(x, n: int):
     u = x.copy()
     for _ in range(n):
         new = u.copy()

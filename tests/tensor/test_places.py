@@ -340,7 +340,7 @@ def test_what_is_added_to_a_place_twice():
         assert once(np.zeros(3), np.array([1, 1]), np.array([2.0, 3.0])) == 3
 
 
-def test_a_loop_without_turns_leaves_what_it_began_with():
+def test_a_loop_without_iterations_leaves_what_it_began_with():
     """What is known of a place after a loop holds of its start, too: here it may be 4, and y has two entries."""
 
     @tensor

@@ -84,7 +84,7 @@ def test_how_arrays_are_stored_and_made():
     assert "10 tuples" in str(linked.plan(x, pairs | {(20, 1)}))
 
 
-def test_blocks_are_told(blocks_of):
+def test_blocks_are_reported(blocks_of):
     blocks_of(300, 60)
     text = str(gravity.grad("x").plan(np.ones((20, 3), np.float32), np.ones(20, np.float32)))
     assert "19 times, 1 rows of β at a time:" in text

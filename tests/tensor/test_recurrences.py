@@ -443,7 +443,7 @@ def test_a_long_loop_of_constant_count_is_not_written_out():
     assert "iterate" not in str(alternating.program)
 
 
-def test_a_loop_may_have_no_turns():
+def test_a_loop_may_have_no_iterations():
     @tensor
     def repeated(x, n: int):
         for _ in range(n):
@@ -532,7 +532,7 @@ def test_it_is_exact_on_fractions():
     assert s == (chain.python(x, a + 1) - chain.python(x, a))
 
 
-def test_relations_are_read_turn_by_turn():
+def test_relations_are_read_iteration_by_iteration():
     @tensor
     def spread(x, R, src):
         n = len(x)
@@ -573,7 +573,7 @@ def test_numbers_keep_their_type(dtype):
     assert float(value) == pytest.approx(float(exact), rel=1e-5 if dtype is np.float32 else 0.1)
 
 
-def test_a_profile_counts_the_turns():
+def test_a_profile_counts_the_iterations():
     f = tensor(rnn)
     arguments = normal(4, 4), normal(4, 3), normal(10, 3), normal(4)
     profile = f.profile(*arguments, repeats=1)
@@ -593,7 +593,7 @@ def test_a_loop_in_reverse_takes_its_rows_from_the_last():
     assert "-u0" not in plan
 
 
-def test_an_inner_loop_takes_of_the_outer_turn_that_alone():
+def test_an_inner_loop_takes_of_the_outer_iteration_that_alone():
     """Else what is due to all of A is carried through every turn: n⁴ operations for n² turns."""
 
     @tensor
@@ -613,7 +613,7 @@ def test_an_inner_loop_takes_of_the_outer_turn_that_alone():
     np.testing.assert_allclose(gradient(small), wanted, rtol=1e-9)
 
 
-def test_what_a_turn_looks_up_is_no_table_and_no_mask():
+def test_what_an_iteration_looks_up_is_no_table_and_no_mask():
     f = tensor(hidden_markov)
     arguments = next(c.values[2] for c in CASES if c.id == "hidden_markov")
     plan = str(f.grad("B").plan(*arguments))
@@ -750,13 +750,13 @@ def test_many_random_loops_obey_the_theorems():
         random_loops.check(seed)
 
 
-def test_computing_a_turn_anew_breaks_the_bound(monkeypatch):
+def test_computing_an_iteration_again_breaks_the_bound(monkeypatch):
     """The check notices a reverse loop that keeps only what the loop carries."""
     monkeypatch.setattr(random_loops.reverse, "_needed_values", lambda *_: {})
     assert random_loops.chain_ratio() > 4
 
 
-def test_keeping_what_a_turn_computes_attains_the_bound():
+def test_keeping_what_an_iteration_computes_attains_the_bound():
     assert 3.5 < random_loops.chain_ratio() <= 4
 
 
@@ -772,7 +772,7 @@ def test_checkpoints_keep_what_a_loop_carries_alone():
     assert str(anew.plan(*arguments)).count("31×4") < str(kept.plan(*arguments)).count("31×4")
 
 
-def test_blocks_of_turns_with_checkpoints_keep_as_many_as_two_roots():
+def test_blocks_of_iterations_with_checkpoints_keep_as_many_as_two_roots():
     @tensor
     def plain(x, a):
         h = 1.0
@@ -814,7 +814,7 @@ def test_blocks_give_the_gradients_of_jax(function, wrt, arguments):
 
 
 @pytest.mark.parametrize("turns", [0, 1, 3, 4, 5, 16, 17, 24, 25, 26])
-def test_blocks_of_any_number_of_turns(turns):
+def test_blocks_of_any_number_of_iterations(turns):
     @tensor
     def f(x, a, steps: int):
         h = a
@@ -908,7 +908,7 @@ def test_blocks_are_as_long_as_takes_least(turns, carried, kept):
     assert reals(length) <= 2 * np.sqrt(turns * carried * kept) + carried + kept
 
 
-def test_without_what_turns_take_and_give_the_bound_does_not_hold():
+def test_without_what_iterations_take_and_give_the_bound_does_not_hold():
     counted, left_out = random_loops.exchange_ratio()
     assert counted <= 4 < left_out
 
@@ -919,7 +919,7 @@ def lines_of(f, *arguments):
 
 
 @pytest.mark.parametrize("n", [20, 40])
-def test_turns_of_many_statements_are_a_loop_however_few_they_are(n):
+def test_iterations_of_many_statements_are_a_loop_however_few_they_are(n):
     """Written out, every statement is planned and compiled: 66 s before the first call of this at n = 20."""
 
     @tensor
@@ -954,7 +954,7 @@ def test_an_index_that_begins_within_a_loop_has_its_last_value_after_it():
     np.testing.assert_allclose(f(x), inspect.unwrap(f)(x))
 
 
-def test_a_number_that_each_turn_changes_stays_one_where_turns_are_long():
+def test_a_number_that_each_iteration_changes_stays_one_where_iterations_are_long():
     @tensor
     def f(x):
         reach = 1
@@ -982,7 +982,7 @@ def test_a_number_that_each_turn_changes_stays_one_where_turns_are_long():
     np.testing.assert_allclose(f(x), inspect.unwrap(f)(x))
 
 
-def test_what_is_read_neither_by_a_turn_nor_after_the_loop_is_not_carried():
+def test_what_is_read_neither_by_an_iteration_nor_after_the_loop_is_not_carried():
     @tensor
     def f(x):
         for _ in range(40):

@@ -209,7 +209,7 @@ def test_the_complement_of_a_multiple():
             assert holds(p, env) != holds(other, env)
 
 
-def test_a_quotient_out_of_range_is_told():
+def test_a_quotient_out_of_range_is_reported():
     @tensor
     def beyond(x):
         y = x[:2]

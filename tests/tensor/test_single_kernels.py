@@ -37,12 +37,12 @@ def pendulums(a, k):
 
 
 def pendulums_jax(a, k):
-    def turn(carried, _):
+    def iteration(carried, _):
         x, v = carried
         v = v + 0.1 * (k * (x[::-1] - x) - jnp.sin(x))
         return (x + 0.1 * v, v), None
 
-    (x, _), _ = jax.lax.scan(turn, (a, 0 * a), None, length=20)
+    (x, _), _ = jax.lax.scan(iteration, (a, 0 * a), None, length=20)
     return jnp.sum(x * x)
 
 
@@ -97,8 +97,8 @@ def test_inner_loops_are_part_of_the_kernel():
     value, (by_emit, by_trans) = best_path.value_and_grad("emit", "trans")(emit, trans)
 
     def direct(emit, trans):
-        turn = lambda v, e: (jnp.max(v[:, None] + trans, 0) + e, None)  # noqa: E731
-        return jnp.max(jax.lax.scan(turn, emit[0], emit[1:])[0])
+        iteration = lambda v, e: (jnp.max(v[:, None] + trans, 0) + e, None)  # noqa: E731
+        return jnp.max(jax.lax.scan(iteration, emit[0], emit[1:])[0])
 
     with jax.enable_x64(True):
         expected, gradients = jax.value_and_grad(direct, (0, 1))(
@@ -203,8 +203,8 @@ def test_arguments_that_a_loop_does_not_need_are_read():
     """XLA aborts where a function in one kernel has an argument that it does not read."""
 
     def loop(x, unused):
-        turn = lambda x, _: (0.5 * x + 0.0 * jnp.where(x > x, unused, 0).sum(0), None)  # noqa: E731
-        return jax.lax.scan(turn, x, None, length=40)
+        iteration = lambda x, _: (0.5 * x + 0.0 * jnp.where(x > x, unused, 0).sum(0), None)  # noqa: E731
+        return jax.lax.scan(iteration, x, None, length=40)
 
     run = jax.jit(lambda x, unused: single_kernels.in_one_kernel(loop, x, unused))
     x, unused = jnp.ones(3), jnp.ones((4, 3))
@@ -216,10 +216,10 @@ def test_branches_are_not_in_the_kernel():
     """XLA aborts at a branch that does not read what the other one reads."""
 
     def loop(x, y):
-        def turn(x, _):
+        def iteration(x, _):
             return jax.lax.cond(x.sum() > 1, lambda x, y: x * y, lambda x, _: x + 1, x, y), None
 
-        return jax.lax.scan(turn, x, None, length=40)
+        return jax.lax.scan(iteration, x, None, length=40)
 
     run = jax.jit(lambda x, y: single_kernels.in_one_kernel(loop, x, y))
     x, y = jnp.ones(3), jnp.full(3, 0.2)
@@ -233,8 +233,8 @@ def test_every_elementary_function_is_compiled(name):
     arity = TABLE[name].arity
 
     def loop(x):
-        turn = lambda x, _: (0.3 + 0 * x + 1e-3 * function(*[x] * arity), None)  # noqa: E731
-        return jax.lax.scan(turn, x, None, length=40)
+        iteration = lambda x, _: (0.3 + 0 * x + 1e-3 * function(*[x] * arity), None)  # noqa: E731
+        return jax.lax.scan(iteration, x, None, length=40)
 
     run = jax.jit(lambda x: single_kernels.in_one_kernel(loop, x))
     np.testing.assert_allclose(run(x)[0], loop(x)[0], rtol=1e-5)

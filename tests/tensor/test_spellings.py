@@ -320,7 +320,7 @@ def test_slices_that_do_not_fit():
         return y
 
     @tensor
-    def of_turns(x):
+    def of_iterations(x):
         y = np.zeros(len(x))
         for i in range(1, len(x)):
             y[i:] += x[:i]
@@ -329,4 +329,4 @@ def test_slices_that_do_not_fit():
     with pytest.raises(TensorError, match="go together"):
         of_numbers(np.ones(5), np.ones(3))
     with pytest.raises(TensorError, match="do not go together"):
-        of_turns(np.ones(5))
+        of_iterations(np.ones(5))

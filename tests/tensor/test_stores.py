@@ -135,7 +135,7 @@ def parts_of_rows(x, k, B):
 
 
 @case(A, k, v)
-def columns_alike(x, k, v):
+def equal_columns(x, k, v):
     y = x.copy()
     y[:, k] = v
     return y
@@ -285,7 +285,7 @@ def at_an_entry_of_an_index_array_in_a_loop(x, k):
 
 
 @case(x, kk)
-def where_the_last_turn_counts(x, k):
+def where_the_last_iteration_counts(x, k):
     y = np.zeros(len(x))
     for e in range(len(k)):
         y[k[e]] = x[e]
@@ -330,7 +330,7 @@ def test_what_does_not_fit_is_refused():
         wide(x, k, A)
 
 
-def test_places_out_of_range_are_told():
+def test_places_out_of_range_are_reported():
     f, _ = CASES["a_number"]
     with pytest.raises(TensorError, match="reads index 7 of 5"):
         tensor(f)(x, np.array([0, 7]))

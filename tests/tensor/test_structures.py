@@ -213,7 +213,7 @@ def test_lists_are_joined_and_repeated_as_in_python():
     )
 
 
-def test_integers_that_are_changed_in_place_are_looked_at_anew():
+def test_integers_that_are_changed_in_place_are_examined_again():
     f = tensor(lambda x, k: np.sum(x[k] ** 2))
     x, k = np.array([1.0, 2.0, 3.0]), np.array([0, 1])
     assert [float(f(x, k)) for _ in range(3)] == [5.0] * 3

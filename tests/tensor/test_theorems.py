@@ -243,7 +243,7 @@ def chain_ratio(arity, length=40):
     return (theorems.cost(ssa.to_term(reverse), env).total + 3) / spent
 
 
-def test_black_boxes_of_three_arguments_break_the_bound():
+def test_primitives_of_three_arguments_break_the_bound():
     """Theorem 6.55 needs black boxes of at most two arguments: of k, each call costs 2k in reverse."""
     assert chain_ratio(1) <= 4
     assert chain_ratio(2) <= 4

@@ -141,7 +141,7 @@ def test_only_what_is_clearly_faster_is_chosen(first, second, taken):
         ([3, 9, 3], [2, 8, 2], 0),
     ],
 )
-def test_what_is_faster_in_nearly_all_turns_is_chosen_too(first, second, taken):
+def test_what_is_faster_in_nearly_all_rounds_is_chosen_too(first, second, taken):
     ways = CANDIDATES[:2]
     turns = dict(zip(ways, (first, second), strict=True))
     quartiles = {way: tuning._quartiles(times) for way, times in turns.items()}
@@ -185,7 +185,7 @@ def test_what_is_no_choice_on_disk_is_left_alone(tmp_path, content):
     assert stored_choices.find_choice("name") is None
 
 
-def test_a_disk_that_takes_nothing_is_told_once(tmp_path):
+def test_a_disk_that_takes_nothing_is_reported_once(tmp_path):
     (tmp_path / "kernels").write_text("a file")
     x = jnp.ones(16)
     with pytest.warns(UserWarning, match="in this process only"):
@@ -284,12 +284,12 @@ def test_what_takes_long_once_is_given_up_for_what_is_much_faster(monkeypatch, m
         ((2, 3, 4), (4, 5, 9), False),
     ],
 )
-def test_choices_of_a_busy_machine_are_not_settled(model, other, settled):
+def test_choices_of_a_busy_machine_are_not_resolved(model, other, settled):
     assert tuning.is_conclusive({MODEL: model, DENSE: other}, MODEL) == settled
 
 
 @pytest.mark.parametrize("settled", [True, False])
-def test_a_first_call_keeps_on_disk_what_is_settled(monkeypatch, tmp_path, settled):
+def test_a_first_call_keeps_on_disk_what_is_resolved(monkeypatch, tmp_path, settled):
     monkeypatch.setattr(tuning, "LARGE", 1 << 10)
     monkeypatch.setattr(tuning, "is_conclusive", lambda *_: settled)
     gradient, x = copy(entropies).grad("x"), jnp.linspace(0.5, 1.0, 4096)
@@ -299,7 +299,7 @@ def test_a_first_call_keeps_on_disk_what_is_settled(monkeypatch, tmp_path, settl
     gradient(x)  # this process measures once
 
 
-def test_a_way_that_xla_cannot_go_is_told_once(monkeypatch):
+def test_a_way_that_xla_cannot_go_is_reported_once(monkeypatch):
     monkeypatch.setattr(tuning, "LARGE", 1 << 10)
     monkeypatch.setattr(tuning, "_told", set())
     compiled = tuning._compile_candidate

@@ -32,10 +32,10 @@ def share(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def rank_zero(value: Any) -> Any:
-    """What rank 0 has, on all ranks, where a program runs with `--batch global`; elsewhere, as in one process, the value.
+    """Return rank 0's value on all ranks if the program runs with `--batch global`; else the value itself.
 
-    All ranks must call it, at the same line of the program's first thread. Of an iterator, such as a generator, only rank 0's is
-    asked, and all ranks get its elements, its end and the error that it raises.
+    Collective: all ranks must call it, at the same line of the main thread. Of an iterator only rank 0's is advanced; all
+    ranks get its elements, its end, and the error that it raises.
 
     Args:
         value: what can be pickled, or an iterator over such values.

@@ -149,7 +149,7 @@ def is_tensor(value: Any) -> bool:
 
 
 def is_number(tensor: Any) -> bool:
-    """Return whether a tensor or array has numbers or booleans, which can be gathered."""
+    """Whether a tensor or array has numbers or booleans, which can be gathered."""
     try:
         dtype = tf.as_dtype(tensor.dtype)
     except TypeError:  # objects

@@ -93,20 +93,21 @@ def describe_different_data(site: str) -> str:
     )
 
 
-def require_equal_losses(own: Any, mean: Any, site: str) -> list[Any]:
+def require_equal_losses(loss: Any, mean: Any, site: str) -> list[Any]:
     """Check that this rank's loss equals the mean: labels and weights are not among the arguments of shared calls.
 
     Args:
-        own, mean: of this rank, and over all ranks.
+        loss: this rank's.
+        mean: over all ranks.
 
     Returns:
-        operations that must run before the gradients are used, in a compiled step.
+        Operations that must run before the gradients are used, in a compiled step.
 
     Raises:
         DifferentDataError: in an eager call they differ; a compiled one raises an error of TensorFlow.
     """
-    allowed = EQUAL_LOSSES * tf.abs(own) + tf.cast(1e-6, own.dtype)
-    same = tf.logical_or(tf.abs(own - mean) <= allowed, tf.logical_not(tf.math.is_finite(own)))
+    allowed = EQUAL_LOSSES * tf.abs(loss) + tf.cast(1e-6, loss.dtype)
+    same = tf.logical_or(tf.abs(loss - mean) <= allowed, tf.logical_not(tf.math.is_finite(loss)))
     if not tf.executing_eagerly():
         return [tf.debugging.Assert(same, [describe_different_data(site)])]
     if not bool(same):

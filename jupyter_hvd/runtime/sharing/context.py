@@ -101,27 +101,27 @@ class Sharing:
         self.listener: Callable[[Any], None] | None = None
         self.recorder: Callable[[Any, Any, Any, Any], None] | None = None
         self._threads: set[int] = set()
-        self._here = _ThreadState()
+        self._this_thread = _ThreadState()
 
     @property
     def region(self) -> Region | None:
-        return self._here.region
+        return self._this_thread.region
 
     @region.setter
     def region(self, region: Region | None) -> None:
-        self._here.region = region
+        self._this_thread.region = region
 
     @property
     def whole(self) -> int:
-        return self._here.whole
+        return self._this_thread.whole
 
     @whole.setter
     def whole(self, depth: int) -> None:
-        self._here.whole = depth
+        self._this_thread.whole = depth
 
     @property
     def checking(self) -> bool:
-        return self._here.checking
+        return self._this_thread.checking
 
     def begin_sharing(self, rank: int, size: int) -> None:
         """Share calls in the current thread from now on."""
@@ -148,11 +148,11 @@ class Sharing:
         """Check a call in this thread, a new one, within the block, while the main thread waits."""
         here = threading.get_ident()
         self._threads.add(here)
-        self._here.checking = True
+        self._this_thread.checking = True
         try:
             yield
         finally:
-            self._here.checking = False
+            self._this_thread.checking = False
             self._threads.discard(here)
 
     @contextmanager

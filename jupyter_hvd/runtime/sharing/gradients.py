@@ -106,14 +106,17 @@ def split_list(values: Any, count: int) -> tuple[list[Any], list[Any]]:
     return list(values[:count]), list(values[count:])
 
 
-def add_own_row_gradients(whole: Any, own: Any, rows: Any) -> Any:
-    """Return the gradient for a gathered tensor: add that from reads of the full tensor and that from reads of own rows."""
-    if own is None:
-        return whole
-    gathered = gather_rows(tf.convert_to_tensor(own), rows.rows) / cast_number(
-        sharing.size, own.dtype
+def add_own_row_gradients(full_gradient: Any, own_gradient: Any, rows: Any) -> Any:
+    """Return the gradient of a gathered tensor: from reads of the full tensor plus from reads of own rows.
+
+    Collective if there is a gradient from own rows, which is gathered from all ranks.
+    """
+    if own_gradient is None:
+        return full_gradient
+    gathered = gather_rows(tf.convert_to_tensor(own_gradient), rows.rows) / cast_number(
+        sharing.size, own_gradient.dtype
     )
-    return gathered if whole is None else gathered + tf.convert_to_tensor(whole)
+    return gathered if full_gradient is None else gathered + tf.convert_to_tensor(full_gradient)
 
 
 def watch_own_rows(watch: Function, tape: Any, tensor: Any) -> None:
@@ -157,12 +160,12 @@ def refuse_variables_in_region(sources: Any) -> None:
 
 
 def is_variable(source: Any) -> bool:
-    """Return whether a source of a gradient is a variable."""
+    """Whether a source of a gradient is a variable."""
     return isinstance(source, tf.Variable) or hasattr(source, "assign")
 
 
 def average_gradients(gradients: Any, loss: Any = None) -> Any:
-    """Average gradients, in any structure, over the ranks.
+    """Average gradients, in any structure, over the ranks. Collective.
 
     Args:
         loss: a value that must be equal on all ranks; it is sent along and compared. None for no comparison.
@@ -191,7 +194,7 @@ def average_gradients(gradients: Any, loss: Any = None) -> Any:
 
 
 def average_group(tensors: list[Any], loss: Any = None) -> list[Any]:
-    """Average tensors of one type in one message; the derivative is the same operation.
+    """Average tensors of one type over the ranks in one message; its derivative is the same operation. Collective.
 
     Args:
         loss: of the same type, see `average_gradients`.

@@ -112,10 +112,10 @@ class Keras:
         return None
 
     def seed_by(self, generator: Any) -> None:
-        """Let this thread draw seeds from it."""
+        """Let this thread draw the seeds of layers from a generator."""
 
     def install_batch_norm(self) -> None:
-        """Let batch normalisation take its moments over the rows of all ranks."""
+        """Let batch normalization take its moments over the rows of all ranks."""
         raise NotImplementedError
 
     def bind_update(
@@ -143,17 +143,17 @@ class Keras3(Keras):
         self.reductions = [(module.optimizers.Optimizer, "_all_reduce_sum_gradients")]
 
     def in_stateless_scope(self) -> bool:
-        """Return whether a stateless call is running, in which variables are arguments."""
+        """Whether a stateless call is running, in which variables are arguments."""
         return bool(self._get_attribute("backend", "in_stateless_scope")())
 
     def step_counts(self) -> list[tuple[Any, str]]:
-        """Return what `Keras.step_counts` does."""
+        """Return the methods from which Keras takes how many steps an epoch has, each with its class."""
         adapter = self._get_attribute("trainers.data_adapters.data_adapter", "DataAdapter")
         return [(kind, "num_batches") for kind in adapter.__subclasses__()]
 
     @property
     def losses(self) -> Any:
-        """What losses and metrics are reduced by, the classes that wrap functions, and where one has its own."""
+        """Keras's modules of losses and metrics that reduce, and the classes of both that wrap functions."""
         source = f"{self.package.__name__}.src"
         return SimpleNamespace(
             reducing=importlib.import_module(f"{source}.losses.loss"),
@@ -164,7 +164,7 @@ class Keras3(Keras):
         )
 
     def make_symbol(self, spec: tf.TensorSpec) -> Any:
-        """Return what `Keras.make_symbol` does."""
+        """Return a placeholder of a spec's shape and dtype, with which a call builds a layer and computes nothing."""
         return self.symbolic(tuple(spec.shape), spec.dtype.name, name="symbol")
 
     def install_batch_norm(self) -> None:
@@ -200,7 +200,7 @@ class Keras3(Keras):
         scaling.install_copies(kind)
 
     def bind_update(self, grads: Any, trainable_variables: Any = None) -> Any:
-        """Return what `Keras.bind_update` does."""
+        """Return an update's arguments, with iterators read, and the variables; None for those of the optimizer."""
         given = None if trainable_variables is None else list(trainable_variables)
         return (grads, given), {}, given
 
@@ -223,12 +223,12 @@ class Keras2(Keras):
         ]
 
     def make_symbol(self, spec: tf.TensorSpec) -> Any:
-        """Return what `Keras.make_symbol` does."""
+        """Return a placeholder of a spec's shape and dtype, with which a call builds a layer and computes nothing."""
         size, *shape = spec.shape
         return self.package.Input(shape=tuple(shape), batch_size=size, dtype=spec.dtype)
 
     def in_stateless_scope(self) -> bool:
-        """Return whether a graph of Keras's own is being made."""
+        """Whether a graph of Keras's own is being made."""
         graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
         while graph is not None:
             name = getattr(graph, "name", "") or ""
@@ -238,11 +238,14 @@ class Keras2(Keras):
         return False
 
     def step_counts(self) -> list[tuple[Any, str]]:
-        """Return what `Keras.step_counts` does."""
+        """Return the methods from which Keras takes how many steps an epoch has, each with its class."""
         return [(self._get_attribute("engine.data_adapter", "DataHandler"), "_infer_steps")]
 
     def install_sequential(self) -> None:
-        """A `Sequential` without an input layer makes its graph at the first batch, and again for one of another size."""
+        """Have a `Sequential` without an input layer build its graph with the full batch size.
+
+        It would build one at the first batch, and again for a batch of another size.
+        """
         kind = self._get_attribute("engine.sequential", "Sequential")
 
         def made(make: Function, model: Any, input_shape: Any, input_dtype: Any = None) -> None:
@@ -257,7 +260,7 @@ class Keras2(Keras):
         observe(kind, "_build_graph_network_for_inferred_shape", made)
 
     def install_recurrent(self) -> None:
-        """A compiled LSTM or GRU chooses among two `tf.function`s, by device; own rows are computed by the plain one."""
+        """Have LSTM and GRU compute own rows with the plain `tf.function`, not the one chosen by device."""
 
         def computed(plain: Function, choose: Function, /, *args: Any, **options: Any) -> Any:
             compute = choose if sharing.region is None else plain
@@ -269,12 +272,12 @@ class Keras2(Keras):
             observe(owner, f"{name}_with_backend_selection", listener)
 
     def generators_of(self, layer: Any) -> list[Any]:
-        """Return what `Keras.generators_of` does."""
+        """Return the generators of layers that draw their seed when they are first used."""
         parts = self.layers_of(layer)
         return [p._random_generator for p in parts if hasattr(p, "_random_generator")]
 
     def seed_generator(self) -> Any:
-        """Return what `Keras.seed_generator` does."""
+        """Return the generator of layers' seeds in this thread; None if nothing was seeded."""
         return getattr(self._seeds, "generator", None)
 
     def seed_by(self, generator: Any) -> None:
@@ -309,7 +312,10 @@ class Keras2(Keras):
 
     @staticmethod
     def _install_fused_batch_norm(owner: Any) -> None:
-        """The same of the operation that is used for images; layer normalisation uses it, too, for each row by itself."""
+        """Have the fused batch normalization of images use the moments over the rows of all ranks.
+
+        Layer normalization uses the same operation, for each row separately, and is left alone.
+        """
         within: list[Any] = []
 
         def normalizing(normalize: Function, layer: Any, *args: Any, **options: Any) -> Any:
@@ -405,12 +411,12 @@ class Keras2(Keras):
         scaling.install_copies(kind)
 
     def bind_update(self, grads_and_vars: Any, *args: Any, **options: Any) -> Any:
-        """Return what `Keras.bind_update` does."""
+        """Return an update's arguments, with iterators read, and the variables whose gradients it gets."""
         pairs = list(grads_and_vars)
         return (pairs, *args), options, [variable for _, variable in pairs]
 
     def learning_rate(self, optimizer: Any) -> Any:
-        """Return what `Keras.learning_rate` does."""
+        """Return the rate by which an optimizer is about to update weights; a legacy optimizer's is decayed."""
         inner = getattr(optimizer, "inner_optimizer", optimizer)
         decayed = getattr(inner, "_decayed_lr", None)  # of a legacy optimizer
         if decayed is None:
@@ -426,7 +432,7 @@ def apply_scaled(update: Function, optimizer: Any, *args: Any, **options: Any) -
 
 
 def keras_of(module: Any) -> Keras:
-    """Return what sharing needs of a Keras.
+    """Return the interface to the Keras of a module, for its version.
 
     Args:
         module: `keras`, `tf_keras` or `tf.keras`.
@@ -589,19 +595,19 @@ def vectorize_collectives() -> None:
     import horovod.tensorflow as hvd
     from tensorflow.python.ops.parallel_for import pfor
 
-    def gathered(given: Any) -> Any:
-        given.stack_inputs()
-        stacked = given.stacked_input(0)
+    def gathered(inputs: Any) -> Any:
+        inputs.stack_inputs()
+        stacked = inputs.stacked_input(0)
         count, shape = tf.shape(stacked)[0], tf.shape(stacked)[2:]
         order = [1, 0, *range(2, len(stacked.shape))]
         moved = tf.reshape(tf.transpose(stacked, order), [1, -1])
         every = tf.reshape(hvd.allgather(moved), tf.concat([[sharing.size, count], shape], 0))
         return pfor.wrap(tf.transpose(every, order), True)
 
-    def reduced(given: Any) -> Any:
-        given.stack_inputs()
-        stacked = [given.stacked_input(n) for n in range(given.num_inputs)]
-        operation = given.get_attr("reduce_op")
+    def reduced(inputs: Any) -> Any:
+        inputs.stack_inputs()
+        stacked = [inputs.stacked_input(n) for n in range(inputs.num_inputs)]
+        operation = inputs.get_attr("reduce_op")
         return [pfor.wrap(hvd.allreduce(t, op=operation), True) for t in stacked]
 
     found = {

@@ -52,14 +52,14 @@ def has_large_rows(output: Any) -> bool:
     return bool(entries * output.dtype.size >= LARGE_ROW)
 
 
-def attach_own_rows(whole: Any, values: Any, rows: Any) -> None:
+def attach_own_rows(full_tensor: Any, values: Any, rows: Any) -> None:
     """Attach own rows to the tensor that was gathered from them.
 
     Reading the rows and gathering them use different tensors. So the gradient for the gathered tensor is the sum of
     two
     gradients, neither of which is part of the other.
     """
-    setattr(whole, ATTRIBUTE, OwnRows(tf.identity(values), rows))
+    setattr(full_tensor, ATTRIBUTE, OwnRows(tf.identity(values), rows))
 
 
 def find_own_rows(tensor: Any) -> OwnRows | None:
@@ -75,13 +75,13 @@ def find_own_rows(tensor: Any) -> OwnRows | None:
     return found
 
 
-def attach_read_rows(whole: Any, values: Any, rows: Any) -> None:
+def attach_read_rows(full_tensor: Any, values: Any, rows: Any) -> None:
     """Attach own rows to a large input that an iterator has gathered from them."""
-    setattr(whole, READ, OwnRows(tf.identity(values), rows))
+    setattr(full_tensor, READ, OwnRows(tf.identity(values), rows))
 
 
 def has_read_rows(values: Any) -> bool:
-    """Return whether a value is a large input that an iterator has gathered from own rows."""
+    """Whether a value is a large input that an iterator has gathered from own rows."""
     return any(hasattr(value, READ) for value in tf.nest.flatten(values))
 
 

@@ -50,10 +50,10 @@ def reads_for_all() -> bool:
     return sharing.rank_zero_reads and together and not in_dataset()
 
 
-def read_next(own: Function, iterator: Any) -> Any:
+def read_next(original: Function, iterator: Any) -> Any:
     """Return the next element of an iterator, read by rank 0 for all ranks."""
     if not reads_for_all():
-        return own(iterator)
+        return original(iterator)
     spec = iterator.element_spec
     if tf.executing_eagerly():
         try:
@@ -70,10 +70,10 @@ def read_next(own: Function, iterator: Any) -> Any:
     return pack_element(spec, tf.py_function(read, [iterator._iterator_resource], types))
 
 
-def read_optional(own: Function, iterator: Any) -> Any:
+def read_optional(original: Function, iterator: Any) -> Any:
     """Return the next element of an iterator as an optional, read by rank 0 for all ranks."""
     if not reads_for_all():
-        return own(iterator)
+        return original(iterator)
     spec = iterator.element_spec
     name = f"jupyter_hvd.data.{next(_sites)}"
 
@@ -90,10 +90,10 @@ def read_optional(own: Function, iterator: Any) -> Any:
     return tf.cond(found, present, lambda: tf.experimental.Optional.empty(spec))
 
 
-def reduce_on_rank_zero(own: Function, dataset: Any, *args: Any, **options: Any) -> Any:
+def reduce_on_rank_zero(original: Function, dataset: Any, *args: Any, **options: Any) -> Any:
     """Run `Dataset.reduce` on rank 0 only. A compiled loop over a dataset is a reduction too, and cannot wait for rank 0."""
     if not reads_for_all():
-        return own(dataset, *args, **options)
+        return original(dataset, *args, **options)
     if not tf.executing_eagerly():
         raise RuntimeError(
             "jupyter_hvd: with --data rank0 a compiled function cannot go through a dataset: give it an iterator, "
@@ -101,7 +101,7 @@ def reduce_on_rank_zero(own: Function, dataset: Any, *args: Any, **options: Any)
         )
 
     def read() -> Any:
-        return tf.nest.map_structure(as_array, own(dataset, *args, **options))
+        return tf.nest.map_structure(as_array, original(dataset, *args, **options))
 
     return tf.nest.map_structure(tf.convert_to_tensor, call_on_rank_zero(read))
 
@@ -111,11 +111,11 @@ def as_array(value: Any) -> Any:
     return value.numpy() if isinstance(value, tf.Tensor) else value
 
 
-def count_on_rank_zero(own: Function, *args: Any, **options: Any) -> Any:
+def count_on_rank_zero(original: Function, *args: Any, **options: Any) -> Any:
     """Count data on rank 0 only. Return the number, a tensor for a TensorFlow function, or None."""
     if not (reads_for_all() and tf.executing_eagerly()):
-        return own(*args, **options)
-    found = call_on_rank_zero(lambda: as_array(own(*args, **options)))
+        return original(*args, **options)
+    found = call_on_rank_zero(lambda: as_array(original(*args, **options)))
     return tf.constant(found) if isinstance(found, np.generic | np.ndarray) else found
 
 

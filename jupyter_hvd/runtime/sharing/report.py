@@ -8,7 +8,7 @@ from typing import Any
 from .checksums import call_site
 from .context import sharing
 
-_told: set[str] = set()
+_reported: set[str] = set()
 
 
 def name_of(owner: Any) -> str:
@@ -27,7 +27,7 @@ def report_unsharded(owner: Any, reason: str) -> None:
 
 def report_nothing_shared() -> None:
     """Report at the end of a program that none of its calls was sharded, unless it was said of each."""
-    if not sharing.has_shared and not _told:
+    if not sharing.has_shared and not _reported:
         report_line(
             f"no call was sharded: each of the {sharing.size} ranks did all of the work, with the same result and no speedup. "
             "Calls of Keras layers and models, and of functions marked with jupyter_hvd.runtime.share, can be sharded."
@@ -41,8 +41,8 @@ def report_once(text: str, key: str = "") -> None:
         key: identifies what is reported; "" for the text itself.
     """
     key = key or text
-    if key not in _told:
-        _told.add(key)
+    if key not in _reported:
+        _reported.add(key)
         report_line(text)
 
 

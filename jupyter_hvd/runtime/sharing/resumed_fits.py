@@ -204,32 +204,31 @@ def install_resuming(module: Any) -> None:
     observe(kind, "on_epoch_end", ended)
 
 
-def is_resumable(module: Any, given: Mapping[str, Any]) -> bool:
+def is_resumable(module: Any, arguments: Mapping[str, Any]) -> bool:
     """Whether a `fit` changes only state that is stored, and its data can be read without computing.
 
     This holds for Keras' own layers, optimizers and steps, and for those of its callbacks that have only plain
-    attributes, on
-    arrays and datasets.
+    attributes, on arrays and datasets.
 
     Args:
-        given: the arguments, including `self`.
+        arguments: the arguments, including `self`.
     """
     import numpy as np
     import tensorflow as tf
 
-    model = given["self"]
+    model = arguments["self"]
     parts = [*model._flatten_layers(), model.optimizer]
     if not all(is_of_keras(type(part)) and type(part).__name__ != "Lambda" for part in parts):
         return False
     if not all(is_of_keras(getattr(type(model), name)) for name in STEPS):
         return False
     kinds = tuple(getattr(module.callbacks, name) for name in CALLBACKS)
-    callbacks = tf.nest.flatten(given.get("callbacks") or [])
+    callbacks = tf.nest.flatten(arguments.get("callbacks") or [])
     if not all(
         type(each) in kinds or getattr(each, "_hvd_keeps_nothing", False) for each in callbacks
     ):
         return False
-    data = [given.get("x"), given.get("validation_data")]
+    data = [arguments.get("x"), arguments.get("validation_data")]
     leaves = [leaf for each in data for leaf in tf.nest.flatten(each)]
     return all(
         leaf is None or isinstance(leaf, np.ndarray | tf.Tensor | tf.data.Dataset)
@@ -238,7 +237,7 @@ def is_resumable(module: Any, given: Mapping[str, Any]) -> bool:
 
 
 def is_of_keras(thing: Any) -> bool:
-    """Return whether an object's class or function is Keras's own."""
+    """Whether an object's class or function is Keras's own."""
     return (getattr(thing, "__module__", None) or "").startswith("keras.")
 
 

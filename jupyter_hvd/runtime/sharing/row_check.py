@@ -404,16 +404,16 @@ def sample_batches(
 
 
 def is_symbolic(tensor: Any) -> bool:
-    """Return whether a tensor is a symbol without a value."""
+    """Whether a tensor is a symbol without a value."""
     return isinstance(tensor, tf.Tensor) and not hasattr(tensor, "numpy")
 
 
-def random_like(tensor: Any, rows: int | None, size: int, bound: int, keras: Any, place: int) -> Any:  # fmt: skip
+def random_like(tensor: Any, rows: int | None, size: int, bound: int, keras: Any, seed: int) -> Any:  # fmt: skip
     """Return random data with the dtype and shape of a tensor; integers are less than `bound`."""
     shape = [size if d is None else d for d in tensor.shape.as_list()]
     if rows is not None:
         shape[0] = rows
-    draw = np.random.default_rng(17 + place)
+    draw = np.random.default_rng(17 + seed)
     values: Any
     if tensor.dtype.is_bool:
         values = draw.random(shape) < 0.5
@@ -431,9 +431,9 @@ def random_like(tensor: Any, rows: int | None, size: int, bound: int, keras: Any
     return made
 
 
-def is_finite(found: Any) -> bool:
-    """Return whether all floating tensors of a result are finite."""
-    floats = [t for t in tf.nest.flatten(found) if is_tensor(t) and t.dtype.is_floating]
+def is_finite(result: Any) -> bool:
+    """Whether all floating tensors of a result are finite."""
+    floats = [t for t in tf.nest.flatten(result) if is_tensor(t) and t.dtype.is_floating]
     return all(bool(tf.reduce_all(tf.math.is_finite(t))) for t in floats)
 
 
@@ -505,10 +505,10 @@ WORDS = {
 }
 
 
-def first_difference(whole: Observed, shared: Observed, rounding: float) -> str:
+def first_difference(unsharded: Observed, shared: Observed, rounding: float) -> str:
     """Return the first difference between two calls, in words; "" if they are equal."""
     for name in WORDS:
-        one, two = whole.parts.get(name, []), shared.parts.get(name, [])
+        one, two = unsharded.parts.get(name, []), shared.parts.get(name, [])
         if len(one) != len(two):
             return WORDS[name]
         scale = max([largest_value(a) for a in one], default=0.0)
@@ -527,7 +527,7 @@ def largest_value(a: Any) -> float:
 
 
 def is_equal(a: Any, b: Any, rounding: float, scale: float) -> bool:
-    """Return whether two arrays are equal, floats up to rounding relative to `scale`."""
+    """Whether two arrays are equal, floats up to rounding relative to `scale`."""
     if a is None or b is None:
         return a is b
     if a.shape != b.shape or a.dtype != b.dtype:
@@ -610,23 +610,23 @@ def container_items(value: Any) -> list[Any]:
     return list(value.items()) if isinstance(value, dict) else list(value)
 
 
-def same_items(one: list[Any], two: list[Any]) -> bool:
-    """Return whether two lists of items hold the same objects."""
-    return len(one) == len(two) and all(
+def same_items(items: list[Any], others: list[Any]) -> bool:
+    """Whether two lists of items hold the same objects."""
+    return len(items) == len(others) and all(
         a is b or (isinstance(a, tuple) and isinstance(b, tuple) and a[0] is b[0] and a[1] is b[1])
-        for a, b in zip(one, two, strict=True)
+        for a, b in zip(items, others, strict=True)
     )
 
 
-def put_back(value: Any, kept: list[Any]) -> None:
+def put_back(value: Any, items: list[Any]) -> None:
     """Restore the items of a list or dictionary, if they changed."""
-    if same_items(container_items(value), kept):
+    if same_items(container_items(value), items):
         return
     value.clear()
     if isinstance(value, dict):
-        value.update(kept)
+        value.update(items)
     else:
-        value.extend(kept)
+        value.extend(items)
 
 
 def plain_values(value: Any) -> list[Any]:

@@ -351,9 +351,9 @@ def read_all(iterator: Iterator[Any]) -> tuple[float, list[Any]]:
     return (times[-1] - times[0]) / max(len(times) - 1, 1) if times else 0.0, found
 
 
-def are_batches_equal(one: list[Any], other: list[Any]) -> bool:
+def are_batches_equal(batch: list[Any], other: list[Any]) -> bool:
     """Whether batches have bitwise equal values."""
-    return list(map(bits_of, one)) == list(map(bits_of, other))
+    return list(map(bits_of, batch)) == list(map(bits_of, other))
 
 
 def bits_of(batch: Any) -> list[int]:
@@ -393,9 +393,9 @@ class ShardedIterator(keras_versions.iterator_class()):  # type: ignore[misc] # 
         own: an iterator over own rows. spec: of full batches.
     """
 
-    def __init__(self, own: Any, spec: Any) -> None:
-        super().__init__(components=(own._iterator_resource,), element_spec=spec)
-        self._own = own
+    def __init__(self, own_rows: Any, spec: Any) -> None:
+        super().__init__(components=(own_rows._iterator_resource,), element_spec=spec)
+        self._own = own_rows
 
     def _next_internal(self) -> Any:
         """Return the next batch, gathered from the rows of all ranks."""
@@ -433,6 +433,7 @@ class ShardedIteratorSpec(tf.TypeSpec):  # type: ignore[misc] # a class of Tenso
         return ShardedIterator
 
     def _serialize(self) -> tuple[Any, ...]:
+        """Return the specifications of the full batches and of the own rows; called by TensorFlow."""
         return self._spec, self._own_spec
 
     @property
@@ -440,20 +441,23 @@ class ShardedIteratorSpec(tf.TypeSpec):  # type: ignore[misc] # a class of Tenso
         return (tf.TensorSpec([], tf.resource),)
 
     def _to_components(self, value: Any) -> Any:
+        """Return the tensors in an iterator; called by TensorFlow."""
         return (value._own._iterator_resource,)
 
     def _from_components(self, components: Any) -> Any:
+        """Create an iterator from its tensors; called by TensorFlow."""
         own = keras_versions.iterator_class()(components=components, element_spec=self._own_spec)
         return ShardedIterator(own, self._spec)
 
 
-def gather_batch(own: Any, spec: Any) -> Any:
-    """Gather the full batch from each rank's own rows.
+def gather_batch(own_rows: Any, spec: Any) -> Any:
+    """Gather the full batch from each rank's own rows. Collective.
 
     Args:
-        own: an element of `Pipeline.own_batches`. spec: of the batch.
+        own_rows: an element of `Pipeline.own_batches`.
+        spec: of the full batch.
     """
-    *parts, notes = own
+    *parts, notes = own_rows
     static = tf.nest.flatten(spec)[0].shape[0]
     rows = notes[0, 0] if static is None else static
     checksum = None

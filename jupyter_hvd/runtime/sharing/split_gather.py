@@ -183,7 +183,7 @@ def sum_and_select(g: Any) -> Any:
 
 
 def has_gradient(dtype: Any) -> bool:
-    """Return whether tensors of a dtype have gradients."""
+    """Whether tensors of a dtype have gradients."""
     return bool(dtype.is_floating or dtype.is_complex)
 
 

@@ -120,7 +120,7 @@ def should_link(folder: Path) -> bool:
 
 
 def is_saved_model(name: str) -> bool:
-    """Return whether a file name is one of a saved model."""
+    """Whether a file name is one of a saved model."""
     return name.endswith(MODELS) or ".data-0" in name
 
 
@@ -133,6 +133,7 @@ class Unlinker:
         sys.addaudithook(self._hear_event)
 
     def _hear_event(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Handle an audit event: replace the links that the program is about to write through."""
         if self._busy:
             return
         if event == "open":

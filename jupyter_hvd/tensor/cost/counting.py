@@ -100,15 +100,16 @@ def sort_tuples(tuples: Collection[Any], arity: int) -> Any:
     return np.ascontiguousarray(columns[:, np.lexsort(columns[::-1])].T)
 
 
-def _is_member(rows: Any, columns: list[Any]) -> Any:
-    if not len(rows):
+def _is_member(relation_rows: Any, columns: list[Any]) -> Any:
+    """Return, for each row of the columns, whether it is a row of the relation."""
+    if not len(relation_rows):
         return np.asarray(False) & (columns[0] == columns[0])
-    low, high = rows.min(axis=0), rows.max(axis=0)
-    key, keys, inside = np.int64(0), np.zeros(len(rows), np.int64), np.asarray(True)
+    low, high = relation_rows.min(axis=0), relation_rows.max(axis=0)
+    key, keys, inside = np.int64(0), np.zeros(len(relation_rows), np.int64), np.asarray(True)
     for k, a in enumerate(columns):
         inside = inside & (a >= low[k]) & (a <= high[k])
         extent = int(high[k] - low[k]) + 1
-        key, keys = key * extent + (a - low[k]), keys * extent + (rows[:, k] - low[k])
+        key, keys = key * extent + (a - low[k]), keys * extent + (relation_rows[:, k] - low[k])
     asked: Any = np.where(inside, key, -1)
     _, counts = _find_runs(
         np.sort(keys, kind="stable"), asked.reshape(-1), prod((high - low + 1).tolist())
@@ -119,7 +120,7 @@ def _is_member(rows: Any, columns: list[Any]) -> Any:
 def count_points(
     binders: Binders, p: Predicate, data: Mapping[str, RelationData], sums: Binders = ()
 ) -> int:
-    """`#{binders | ∃ sums. p}`, exactly, for binders and a predicate without size names."""
+    """Return `#{binders | ∃ sums. p}` exactly, for binders and a predicate without size names."""
     extents = {index: max(0, n.evaluate({})) for index, n in (*binders, *sums)}
     if 0 in extents.values():
         return 0
@@ -197,11 +198,11 @@ def _materialize_quantifiers(
 
 
 def find_distinct_rows(
-    names: Sequence[str], found: Iterable[tuple[int, Columns]], ranges: Mapping[str, int]
+    names: Sequence[str], tables: Iterable[tuple[int, Columns]], ranges: Mapping[str, int]
 ) -> Any:
     """Return the distinct rows of some columns, sorted, as positions in the box of their ranges."""
     seen: Any = np.zeros(0, np.int64)
-    for rows, columns in found:
+    for rows, columns in tables:
         key: Any = np.zeros(rows, np.int64)
         for index in names:
             key = key * ranges[index] + columns[index]
@@ -225,6 +226,13 @@ def _join_tables(
     waiting: list[Predicate],
     data: Mapping[str, RelationData],
 ) -> Iterator[tuple[int, Columns]]:
+    """Yield the points that satisfy all of `waiting`, as tables: extend each row by the remaining indices.
+
+    Args:
+        columns: the known indices of each row.
+        ranges: the extents of all indices.
+        waiting: conjuncts that are not checked yet.
+    """
     waiting = list(waiting)
     while True:
         ready = [q for q in waiting if all(i in columns for i in q.names)]
@@ -252,7 +260,7 @@ def _join_tables(
     ]
     best = min(matches, key=lambda m: m.total, default=None)
     if best is not None and best.total <= rows * prod(ranges[i] for i in best.values):
-        waiting = [q for q in waiting if q is not best.settled]
+        waiting = [q for q in waiting if q is not best.implied]
         for joined, found_rows in best.expand_rows(columns, ranges):
             yield from _join_tables(joined, found_rows, ranges, waiting, data)
         return
@@ -263,7 +271,7 @@ def _join_tables(
 
 @dataclass(frozen=True)
 class _Bounded:
-    """The values of an index that comparisons with known indices allow in each row: `count_points` values from `low` on."""
+    """The values of an index that comparisons with known indices allow in each row: `count` values from `low` on."""
 
     index: str
     low: Any
@@ -273,6 +281,7 @@ class _Bounded:
     def of(
         index: str, extent: int, waiting: Sequence[Predicate], columns: Columns, rows: int
     ) -> _Bounded:
+        """Return the values that comparisons in `waiting` allow for an index in each row."""
         low, high = _index_bounds(conj(*waiting), index, extent, columns)
         low = np.broadcast_to(np.clip(low, 0, extent), (rows,))
         high = np.broadcast_to(np.clip(high, -1, extent - 1), (rows,))
@@ -280,6 +289,7 @@ class _Bounded:
 
     @property
     def total(self) -> int:
+        """The sum of all counts."""
         return int(self.count.sum())
 
     def expand_rows(self, columns: Columns) -> Iterator[tuple[Columns, int]]:
@@ -337,20 +347,20 @@ def _expand_counts(count: Any) -> Iterator[tuple[Any, Any]]:
 
 @dataclass(frozen=True)
 class _Matches:
-    """The tuples of a relation that agree with each row in the known arguments: `count_points` tuples from `first` on.
+    """The tuples of a relation that agree with each row in the known arguments: `count` tuples from `first` on.
 
-    `values` has, for each index that a tuple determines, the argument and the tuples' entries. `settled` is the relation, if
-    it
-    holds for all joined tuples.
+    `values` has, for each index that a tuple determines, the argument and the tuples' entries. `implied` is the
+    relation, if it holds for all joined tuples.
     """
 
     first: Any
     count: Any
     values: Mapping[str, tuple[Affine, Any]]
-    settled: Predicate | None
+    implied: Predicate | None
 
     @property
     def total(self) -> int:
+        """The sum of all counts."""
         return int(self.count.sum())
 
     def expand_rows(
@@ -424,28 +434,29 @@ def _rank_rows(table: Any, wanted: Sequence[Any], rows: int) -> tuple[Any, Any, 
     return keys, asked, size
 
 
-def _find_runs(ordered: Any, asked: Any, size: int) -> tuple[Any, Any]:
+def _find_runs(ordered: Any, numbers: Any, size: int) -> tuple[Any, Any]:
     """Find where each number begins in a sorted array, and how often it occurs.
 
     Numbers below a small `size` are counted instead of searched.
     """
-    if size > 2 * (len(ordered) + len(asked)):
-        first, last = (np.searchsorted(ordered, asked, side) for side in ("left", "right"))
+    if size > 2 * (len(ordered) + len(numbers)):
+        first, last = (np.searchsorted(ordered, numbers, side) for side in ("left", "right"))
         return first, last - first
     counts = np.append(np.bincount(ordered, minlength=size), 0)  # the last is that of -1
-    return (np.cumsum(counts) - counts)[asked], counts[asked]
+    return (np.cumsum(counts) - counts)[numbers], counts[numbers]
 
 
-def _find_positions(known: Any, values: Any) -> Any:
+def _find_positions(ordered: Any, values: Any) -> Any:
     """Return the position of each value in a sorted array, -1 where it is missing."""
-    place = np.searchsorted(known, values)
-    there = (place < len(known)) & (np.append(known, 0)[place] == values)
+    place = np.searchsorted(ordered, values)
+    there = (place < len(ordered)) & (np.append(ordered, 0)[place] == values)
     return np.where(there, place, -1)
 
 
 def _determine_index(
     waiting: list[Predicate], columns: Columns, missing: list[str], data: Mapping[str, RelationData]
 ) -> tuple[str, Any] | None:
+    """Return an index that a conjunct determines in each row, with its values; None if there is none."""
     for q in waiting:
         unknown = [i for i in missing if i in q.names]
         if len(unknown) != 1:
@@ -492,23 +503,28 @@ class _Rows(Points):
     data: Mapping[str, RelationData]
 
     def affine_values(self, a: Affine) -> Aligned:
+        """Return the values of an affine expression, with the axes that they have."""
         values, axes = self.broadcast_together([self.columns[name] for name in sorted(a.names)])
         named = dict(zip(sorted(a.names), values, strict=True))
         return affine_values(a, named), axes
 
     def add_axis(self, axis: str, extent: int) -> Points:
+        """Return these rows with a new axis, on which a quantified index runs from 0 to `extent` - 1."""
         return _Rows({**self.columns, axis: (np.arange(extent), (axis,))}, self.data)
 
     def broadcast_together(self, values: Sequence[Aligned]) -> tuple[list[Any], Axes]:
+        """Give values the same axes, so that they can be combined; return them and the axes."""
         axes = tuple(dict.fromkeys(axis for _, has in values for axis in has))
         return [_align_axes(value, axes) for value in values], axes
 
     def is_member(self, relation: str, arguments: tuple[Affine, ...]) -> Aligned:
+        """Return where the tuple of arguments is in a relation, with the axes of the result."""
         columns, axes = self.broadcast_together([self.affine_values(a) for a in arguments])
         return self.data[relation].holds_at(columns), axes
 
 
 def _align_axes(value: Aligned, axes: Axes) -> Any:
+    """Transpose a value and insert axes of length 1, so that it has exactly these axes."""
     array, has = value
     array = np.transpose(array, [has.index(axis) for axis in axes if axis in has])
     return np.expand_dims(array, [k for k, axis in enumerate(axes) if axis not in has])

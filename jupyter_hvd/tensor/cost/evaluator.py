@@ -41,11 +41,12 @@ class Evaluator:
         return total
 
     def sum_formulas(self, formulas: Iterable[Formula], sizes: Sizes) -> int | None:
-        """The sum of their values; None where one has none."""
+        """Return the sum of the formulas' values; None if one has no value."""
         numbers = [self(formula, sizes) for formula in formulas]
         return None if None in numbers else sum(n for n in numbers if n is not None)
 
     def _count_points(self, count: Count, sizes: Sizes) -> int | None:
+        """Return a count over data at these sizes, cached; None if it cannot be counted."""
         needed = count.condition.names.union(*(n.names for _, n in count.binders))
         at = {name: sizes[name] for name in sorted(needed & sizes.keys())}
         key = (count, tuple(at.items()))
@@ -54,6 +55,7 @@ class Evaluator:
         return self._counted[key]
 
     def _count_by_enumeration(self, count: Count, at: Sizes) -> int | None:
+        """Count points with the relations' data; None if data are missing or the range is too large."""
         names = count.condition.relations
         if not names <= self.data.keys():
             return None

@@ -44,12 +44,12 @@ from ..language.terms import (
     Mul,
     Sum,
     Term,
-    applied_work,
     in_ranges,
     index_names,
     strip_guards,
     strip_sums,
     uniquify,
+    work_of_application,
 )
 from ..polyhedral import sets
 from ..reference.evaluate import Environment, holds, points
@@ -66,6 +66,7 @@ class Polynomial:
 
     @staticmethod
     def of(value: Affine | int | Fraction) -> Polynomial:
+        """Return a number or an affine expression as a polynomial."""
         if not isinstance(value, Affine):
             return _make_polynomial({(): Fraction(value)})
         terms: dict[Monomial, Fraction] = {((name, 1),): Fraction(k) for name, k in value.terms}
@@ -92,6 +93,7 @@ class Polynomial:
         return _make_polynomial(sums)
 
     def power(self, exponent: int) -> Polynomial:
+        """Return this polynomial to a power."""
         result = Polynomial.of(1)
         for _ in range(exponent):
             result = result * self
@@ -112,6 +114,7 @@ class Polynomial:
         return sum(terms, Polynomial())
 
     def evaluate(self, sizes: Mapping[str, int]) -> Fraction:
+        """Return the value at these sizes."""
         total = Fraction(0)
         for monomial, k in self.terms:
             for name, power in monomial:
@@ -133,6 +136,7 @@ class Polynomial:
 
 
 def _make_polynomial(terms: Mapping[Monomial, Fraction]) -> Polynomial:
+    """Return the polynomial with these coefficients, without zeros."""
     return Polynomial(tuple(sorted((m, k) for m, k in terms.items() if k)))
 
 
@@ -195,6 +199,7 @@ class Formula:
 
 
 def _polynomial_source(p: Predicate) -> str:
+    """Return a predicate as Python source."""
     text = show(p).replace("=", " == ").replace("<", " < ").replace("≤", " <= ")
     return text.replace("∧", "and").replace("∨", "or").replace("·", "*")
 
@@ -203,7 +208,7 @@ def _polynomial_source(p: Predicate) -> str:
 def cost_formula(function: Lambda) -> Formula:
     """Return the total cost of a program (4.22–4.34) as a formula in its sizes, exact wherever every size is at least 1."""
     together: Counted = {}
-    for counted in _collect_counts(function.body).values():
+    for counted in _operations_by_kind(function.body).values():
         for key, times in counted.items():
             together[key] = together.get(key, 0) + times
     return sum_counts(together)
@@ -212,7 +217,7 @@ def cost_formula(function: Lambda) -> Formula:
 @deep_recursion()
 def cost_formulas(e: Term) -> dict[str, Formula]:
     """Return the cost of a term by kind of operation, as in `Cost`: additions, multiplications, calls."""
-    return {kind: sum_counts(counted) for kind, counted in _collect_counts(e).items()}
+    return {kind: sum_counts(counted) for kind, counted in _operations_by_kind(e).items()}
 
 
 def count_formula(binders: Binders, p: Predicate) -> Formula:
@@ -220,7 +225,8 @@ def count_formula(binders: Binders, p: Predicate) -> Formula:
     return sum_counts({canonical_count(binders, p): 1})
 
 
-def _collect_counts(e: Term) -> dict[str, Counted]:
+def _operations_by_kind(e: Term) -> dict[str, Counted]:
+    """Return the counts of a term's additions, multiplications and calls."""
     counted: dict[str, Counted] = {"additions": {}, "multiplications": {}, "calls": {}}
     for operation in count_operations(uniquify(e)):
         operation.count_in(counted[operation.kind])
@@ -241,6 +247,7 @@ class Operation:
     times: int = 1
 
     def count_in(self, counted: Counted) -> None:
+        """Add this operation to a table of counts."""
         key = canonical_count(self.binders, exists_all(self.sums, self.condition))
         counted[key] = counted.get(key, 0) + self.times
 
@@ -276,7 +283,7 @@ def count_operations(e: Term, binders: Binders = (), p: Predicate = TRUE) -> Ite
             yield from count_operations(body, (*binders, Binder(index, size)), p)
             return
         case Apply():
-            for inner, work in applied_work(e):
+            for inner, work in work_of_application(e):
                 yield Operation(
                     e, work.kind, (*binders, *inner), conj(p, work.condition), (), work.times
                 )
@@ -353,8 +360,8 @@ def _sum_over_points(
         return []
     if not indices:
         return [(p, weight)]
-    found = _between_bounds(indices, p, weight)
-    return _value_by_value(indices, p, weight) if found is None else found
+    found = _sum_between_bounds(indices, p, weight)
+    return _sum_value_by_value(indices, p, weight) if found is None else found
 
 
 def _bounds_of_index(
@@ -385,10 +392,10 @@ def _bounds_of_index(
     return lower, upper, rest
 
 
-def _value_by_value(
+def _sum_value_by_value(
     indices: tuple[str, ...], p: Predicate, weight: Polynomial
 ) -> list[Piece] | None:
-    """As `_sum_over_points`, where the last index has at most `FEW` values: add up each value separately.
+    """Sum as `_sum_over_points` if the last index has at most `FEW` values: each value separately; else None.
 
     This counts |i| + |j| ≤ 1, for example, where the bounds of i combine to bounds of 2·i.
     """
@@ -416,10 +423,10 @@ def _value_by_value(
     return result
 
 
-def _between_bounds(
+def _sum_between_bounds(
     indices: tuple[str, ...], p: Predicate, weight: Polynomial
 ) -> list[Piece] | None:
-    """As `_sum_over_points`, where no multiple of the last index is bounded: sum between its bounds."""
+    """Sum as `_sum_over_points` between the bounds of the last index; None if a multiple of it is bounded."""
     *outer, index = indices
     bounds = _bounds_of_index(index, p)
     if bounds is None:
@@ -454,7 +461,7 @@ def _between_bounds(
 
 
 def _sum_polynomial(weight: Polynomial, index: str, low: Affine, high: Affine) -> Polynomial:
-    """`Σ_{index=low}^{high} weight`, by Faulhaber's formula for each power."""
+    """Return `Σ_{index=low}^{high} weight`, by Faulhaber's formula for each power."""
     total = Polynomial()
     for power, coefficient in weight.by_powers_of(index).items():
         up_to_high = _power_sum(power, Polynomial.of(high + 1))
@@ -467,17 +474,17 @@ def _power_sum(power: int, n: Polynomial) -> Polynomial:
     """Return `Σ_{k=0}^{n-1} k^power` as a polynomial in n, valid for every integer n as a difference."""
     total = Polynomial()
     for j in range(power + 1):
-        k = Fraction(comb(power + 1, j) * _bernoulli_numbers(j), power + 1)
+        k = Fraction(comb(power + 1, j) * _bernoulli_number(j), power + 1)
         total = total + n.power(power + 1 - j) * Polynomial.of(k)
     return total
 
 
 @lru_cache(maxsize=64)
-def _bernoulli_numbers(n: int) -> Fraction:
-    """The Bernoulli numbers with B₁ = -1/2."""
+def _bernoulli_number(n: int) -> Fraction:
+    """Return the n-th Bernoulli number, with B₁ = -1/2."""
     if n == 0:
         return Fraction(1)
-    return -sum((comb(n + 1, j) * _bernoulli_numbers(j) for j in range(n)), Fraction(0)) / (n + 1)
+    return -sum((comb(n + 1, j) * _bernoulli_number(j) for j in range(n)), Fraction(0)) / (n + 1)
 
 
 def _sum_pieces(left: Iterable[Piece], right: Iterable[Piece]) -> list[Piece]:

@@ -38,12 +38,13 @@ def loop_interfaces(program: Program, sizes: Sizes) -> int:
             carried = sum(_entry_count(gens, sizes) for gens in loop.carried)
             rows = sum(_entry_count(program[x].gens[1:], sizes) for x in loop.rows)
             wholes = sum(_entry_count(program[x].gens, sizes) for x in loop.wholes)
-            turn = 2 * carried + rows + wholes + loop_interfaces(loop.body, sizes)
-            total += carried + wholes + max(0, loop.size.evaluate(sizes)) * turn
+            iteration = 2 * carried + rows + wholes + loop_interfaces(loop.body, sizes)
+            total += carried + wholes + max(0, loop.size.evaluate(sizes)) * iteration
     return total
 
 
 def _entry_count(gens: Binders, sizes: Sizes) -> int:
+    """Return how many entries an array over these binders has."""
     return prod(max(0, size.evaluate(sizes)) for _, size in gens)
 
 
@@ -70,7 +71,7 @@ def count_stored_values(program: Program) -> dict[str, Formula]:
 
 
 def _read_variables(e: Term) -> Iterator[tuple[str, Affine | None]]:
-    """Return the variables that a term reads, each with its first index; None where the full array is read."""
+    """Yield the variables that a term reads, each with its first index; None if the full array is read."""
     root, places = strip_entries(e)
     if isinstance(root, Var):
         yield root.name, places[0] if places else None
@@ -105,28 +106,28 @@ def iteration_statements(
     name: str,
     called: list[str],
     variables: Mapping[str, Term],
-    known: dict[str, Term],
+    terms_by_name: dict[str, Term],
 ) -> Iterator[tuple[str, Statement, Term]]:
     """Yield the statements of an iteration with their outer names, and with their terms at the loop's index.
 
     Args:
-        known: is filled with the names of the iteration's variables.
+        terms_by_name: is filled with the names of the iteration's variables.
     """
-    turn = Affine.of(loop.index)
+    iteration = Affine.of(loop.index)
     inside: dict[str, Term] = {}
     for j, (x, gens) in enumerate(zip(called, loop.carried, strict=True)):
         element = type_of(Constant(gens, 0))
-        inside[f"s{j}"] = entry(Var(x, Array(loop.size + 1, element)), turn)
-    inside |= {f"r{j}": entry(variables[x], turn) for j, x in enumerate(loop.rows)}
+        inside[f"s{j}"] = entry(Var(x, Array(loop.size + 1, element)), iteration)
+    inside |= {f"r{j}": entry(variables[x], iteration) for j, x in enumerate(loop.rows)}
     inside |= {f"c{j}": variables[x] for j, x in enumerate(loop.wholes)}
     for statement in loop.body.statements:
         rhs = statement.rhs
         if isinstance(rhs, Input):
-            known[statement.name] = inside[rhs.parameter]
+            terms_by_name[statement.name] = inside[rhs.parameter]
             continue
-        term = rhs_to_term(rhs, known)
+        term = rhs_to_term(rhs, terms_by_name)
         outside = f"{name}.{statement.name}"
-        known[statement.name] = (
+        terms_by_name[statement.name] = (
             term if isinstance(rhs, Constant) and not rhs.gens else Var(outside, type_of(rhs))
         )
         yield outside, statement, term

@@ -26,9 +26,9 @@ from ..language.terms import (
     Sum,
     Term,
     Var,
-    applied_work,
     strip_guards,
     strip_sums,
+    work_of_application,
 )
 from ..language.types import Array, Product, Real, size_cost
 from ..reference.evaluate import Environment, holds, loop, points
@@ -45,6 +45,7 @@ class Cost:
 
     @property
     def total(self) -> int:
+        """The number of all operations: additions, multiplications and calls."""
         return self.additions + self.multiplications + self.calls
 
     @property
@@ -113,18 +114,19 @@ def cost(e: Term, env: Environment) -> Cost:
 def _application_cost(e: Apply, env: Environment) -> Cost:
     """Count the operations of an array-level function."""
     counts = {"additions": 0, "multiplications": 0, "calls": 0}
-    for binders, work in applied_work(e):
+    for binders, work in work_of_application(e):
         counts[work.kind] += work.times * sum(1 for _ in points(binders, work.condition, env))
     return Cost(**counts)
 
 
 def _cost_of_iterations(index: str, size: Affine, body: Term, env: Environment) -> Cost:
+    """Return the cost of a body for all values of an index."""
     if index not in body.names:
         return cost(body, env) * max(0, size.evaluate(env.integers))
     return sum((cost(body, env) for _ in loop(index, size, env)), FREE)
 
 
 def interface_size(function: Lambda, sizes: Mapping[str, int]) -> int:
-    """`$(inputs) + $(output)` (6.53): the reals that a function receives and returns."""
+    """Return how many reals a function receives and returns: `$(inputs) + $(output)` (6.53)."""
     types = [t for _, t in function.parameter_type if isinstance(t, Real | Product | Array)]
     return sum(size_cost(t, sizes) for t in (*types, function.body.type))

@@ -66,7 +66,7 @@ class Sparsity:
         return f"({row}; {column}) in {box or 'one entry'} {where}{said}\nentries: {self.count}"
 
     def _repr_html_(self) -> str:
-        """The formula, and a picture at small sizes where no data decide."""
+        """Return the formula for IPython, with a picture at small sizes unless data decide."""
         text = f"<pre>{escape(str(self))}</pre>"
         if self.condition.relations:
             return text
@@ -86,15 +86,18 @@ class Sparsity:
         return text + draw_pattern(rows, columns, shape, f"at {at}" if at else "")
 
 
-def entry_keys(found: Sparsity, sizes: Mapping[str, int], data: Mapping[str, RelationData]) -> Any:
+def entry_keys(
+    sparsity: Sparsity, sizes: Mapping[str, int], data: Mapping[str, RelationData]
+) -> Any:
     """Return the positions of the entries in the matrix, in row-major order."""
     values = {x: Affine.of(n) for x, n in sizes.items()}
     binders = tuple(
-        Binder(i, Affine.of(max(0, n.evaluate(sizes)))) for i, n in (*found.rows, *found.columns)
+        Binder(i, Affine.of(max(0, n.evaluate(sizes))))
+        for i, n in (*sparsity.rows, *sparsity.columns)
     )
     box, names = tuple(n.evaluate({}) for n in in_ranges(binders)), index_names(binders)
     blocks = []
-    for rows, columns in point_tables(binders, substitute(found.condition, values), data):
+    for rows, columns in point_tables(binders, substitute(sparsity.condition, values), data):
         key = np.zeros(rows, np.int64)
         for index, extent in zip(names, box, strict=True):
             key = key * extent + columns[index]
@@ -132,22 +135,25 @@ def jacobian_sparsity(linear: Linearization) -> Sparsity:
     return Sparsity(rows, columns, sets.simplify(substitute(p, meant), (*rows, *columns)))
 
 
-def entry_count(found: Sparsity, sizes: Mapping[str, int]) -> int | None:
+def entry_count(sparsity: Sparsity, sizes: Mapping[str, int]) -> int | None:
     """Return the number of entries at given sizes; None where it depends on data or is not a polynomial."""
-    if found.count.counts:
+    if sparsity.count.counts:
         return None
-    if any(n.evaluate(sizes) < 1 for _, n in (*found.rows, *found.columns)):
+    if any(n.evaluate(sizes) < 1 for _, n in (*sparsity.rows, *sparsity.columns)):
         return 0
-    return found.count.evaluate(Environment(integers=dict(sizes)))
+    return sparsity.count.evaluate(Environment(integers=dict(sizes)))
 
 
-def explain_unstructured(found: Sparsity, sizes: Mapping[str, int]) -> str:
-    """Say why there is no structure to exploit; "" where there is. A pattern that is full only at small sizes has structure."""
-    if found.reason:
-        return found.reason
+def explain_unstructured(sparsity: Sparsity, sizes: Mapping[str, int]) -> str:
+    """Return why there is no structure to exploit, or "".
+
+    A pattern that is full only at small sizes has structure.
+    """
+    if sparsity.reason:
+        return sparsity.reason
     for at in (sizes, {x: LARGER * n for x, n in sizes.items()}):
-        every = box_count(found.rows, at) * box_count(found.columns, at)
-        if not (found.rows and found.columns and every) or entry_count(found, at) != every:
+        every = box_count(sparsity.rows, at) * box_count(sparsity.columns, at)
+        if not (sparsity.rows and sparsity.columns and every) or entry_count(sparsity, at) != every:
             return ""
     return "every entry may be other than zero"
 
@@ -165,8 +171,7 @@ def _merge_regions(formula: Formula) -> Formula:
         others = [
             p
             for p in pieces
-            if p is not piece
-            and _evaluate_polynomial(p[1], at) == _evaluate_polynomial(piece[1], at)
+            if p is not piece and _substitute_sizes(p[1], at) == _substitute_sizes(piece[1], at)
         ]
         if at and others:
             chosen = min(others, key=lambda p: len([*_fixed_sizes(p[0])]))
@@ -177,7 +182,7 @@ def _merge_regions(formula: Formula) -> Formula:
 
 
 def _fixed_sizes(region: Predicate) -> Iterator[tuple[str, int]]:
-    """Return the sizes whose value a region fixes."""
+    """Yield the sizes whose value a region fixes, with that value."""
     for q in conjuncts(region):
         if isinstance(q, Compare) and q.op == "=":
             for a, b in ((q.left, q.right), (q.right, q.left)):
@@ -185,7 +190,8 @@ def _fixed_sizes(region: Predicate) -> Iterator[tuple[str, int]]:
                     yield a.name, b.constant
 
 
-def _evaluate_polynomial(polynomial: Polynomial, values: Mapping[str, int]) -> Polynomial:
+def _substitute_sizes(polynomial: Polynomial, values: Mapping[str, int]) -> Polynomial:
+    """Replace names in a polynomial by numbers."""
     for name, value in values.items():
         polynomial = polynomial.substitute(name, Polynomial.of(value))
     return polynomial

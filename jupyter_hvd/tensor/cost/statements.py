@@ -75,16 +75,17 @@ class Line:
     costs: Mapping[str, Formula]
     points: Formula
     entries: Formula
-    turns: tuple[Line, ...] = ()  # of a loop, the statements of an iteration, over all of them
+    iterations: tuple[Line, ...] = ()  # of a loop, the statements of an iteration, over all of them
 
     @property
     def source_lines(self) -> tuple[tuple[Place, Mapping[str, Formula]], ...]:
         """The user's source lines for this statement, with the cost of each; for a loop, those of its body."""
-        spent = ((line.origin.place, line.costs) for line in self.turns or (self,))
+        spent = ((line.origin.place, line.costs) for line in self.iterations or (self,))
         return tuple((place, costs) for place, costs in spent if place is not None)
 
     @property
     def is_input(self) -> bool:
+        """Whether the statement only names an input."""
         return isinstance(self.rhs, Input)
 
 
@@ -97,6 +98,7 @@ class ProgramCosts:
 
     @cached_property
     def total(self) -> Formula:
+        """The formula for all operations of the program."""
         return cost_formula(self.function)
 
     @cached_property
@@ -106,6 +108,7 @@ class ProgramCosts:
 
     @cached_property
     def lines(self) -> tuple[Line, ...]:
+        """The statements, each with its text and costs."""
         variables: dict[str, Term] = {}
         made = []
         for statement in self.ssa.statements:
@@ -121,15 +124,16 @@ class ProgramCosts:
     def _statement_line(
         self, statement: Statement, term: Term, variables: Mapping[str, Term]
     ) -> Line:
+        """Return a statement with its costs; a loop with the statements of an iteration."""
         line, rhs = _statement_line(statement, term), statement.rhs
         if isinstance(rhs, Recurrence):
             called = name_histories(self.ssa, statement.name, rhs)
-            turns = tuple(
+            iterations = tuple(
                 _cost_loop_body(statement.name, rhs, called, variables, (), statement.origin)
             )
             short = loop_header(rhs, statement.name, called, variables)
             spelling = Spelling(statement.name, short)
-            return replace(line, spelling=spelling, entries=NOTHING, turns=turns)
+            return replace(line, spelling=spelling, entries=NOTHING, iterations=iterations)
         return replace(line, entries=self.histories.get(statement.name, line.entries))
 
     @cached_property
@@ -138,11 +142,11 @@ class ProgramCosts:
         return count_stored_values(self.ssa)
 
     def io_count(self, sizes: Sizes) -> int:
-        """`$(inputs) + $(output)` (6.53)."""
+        """Return how many reals the program receives and returns: `$(inputs) + $(output)` (6.53)."""
         return interface_size(self.function, sizes)
 
     def loop_interfaces(self, sizes: Sizes) -> int:
-        """The number of values that enter and leave all iterations of loops; 0 without loops."""
+        """Return how many values enter and leave all iterations of loops; 0 without loops."""
         return loop_interfaces(self.ssa, sizes)
 
 
@@ -192,6 +196,7 @@ def _cost_loop_body(
 
 
 def _statement_line(statement: Statement, term: Term) -> Line:
+    """Return a statement that is no loop with its costs."""
     rhs = statement.rhs
     binders, p = points_of(rhs)
     return Line(

@@ -16,36 +16,37 @@ from .statements import Line, ProgramCosts, Sizes
 class StoredValues:
     """The histories that the reverse of one loop reads: `whole` by default, `carried` with `checkpoint=True`."""
 
-    turns: Affine
+    iterations: Affine
     whole: tuple[Line, ...]
     carried: tuple[Line, ...]
 
     def stored_count(self, evaluate: Evaluator, sizes: Sizes) -> tuple[int, int, int] | None:
         """Return the number of stored values by default, with `checkpoint=True`, and in blocks: see `docs/recurrences.md`."""
-        turns = self.turns.evaluate(sizes)
+        iterations = self.iterations.evaluate(sizes)
         counts = [
             [evaluate(line.entries, sizes) for line in lines]
             for lines in (self.whole, self.carried)
         ]
-        if turns < 1 or any(n is None for part in counts for n in part):
+        if iterations < 1 or any(n is None for part in counts for n in part):
             return None
         whole, carried = (sum(n for n in part if n is not None) for part in counts)
         if whole == 0:
             return 0, 0, 0
-        length = max(1, ceil(sqrt(turns * carried / whole)))
-        blocks = ceil(turns / length) * carried / turns + length * whole / turns
+        length = max(1, ceil(sqrt(iterations * carried / whole)))
+        blocks = ceil(iterations / length) * carried / iterations + length * whole / iterations
         return whole, carried, min(whole, ceil(blocks))
 
 
-def list_stored_values(whole: ProgramCosts, carried: ProgramCosts) -> tuple[StoredValues, ...]:
+def list_stored_values(gradient: ProgramCosts, carried: ProgramCosts) -> tuple[StoredValues, ...]:
     """Return the loops of a gradient that read an earlier loop's histories, in it and with `checkpoint=True`."""
-    first, second = _reversed_loops(whole), _reversed_loops(carried)
+    first, second = _reversed_loops(gradient), _reversed_loops(carried)
     if len(first) != len(second):
         return ()
     return tuple(StoredValues(size, a, b) for (size, a), (_, b) in zip(first, second, strict=True))
 
 
 def _reversed_loops(gradient: ProgramCosts) -> list[tuple[Affine, tuple[Line, ...]]]:
+    """Return the loops of a gradient that run in reverse: their iterations, and the stored arrays that they read."""
     lines = {line.name: line for line in gradient.lines}
     found = []
     for line in gradient.lines:

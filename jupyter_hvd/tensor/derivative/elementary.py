@@ -54,6 +54,7 @@ class Elementary:
 
     @property
     def arity(self) -> int:
+        """The number of arguments."""
         return len(self.slopes)
 
 
@@ -103,7 +104,8 @@ def _extend_math_function(
     return compute
 
 
-def _reciprocal_of(x: Any) -> Any:
+def _reciprocal(x: Any) -> Any:
+    """Compute 1/x; exactly for an integer or fraction, ±inf for 0."""
     if x == 0:
         return math.copysign(math.inf, x)
     return Fraction(1, x) if isinstance(x, int) else 1 / x
@@ -114,11 +116,13 @@ def _round_finite(rounded: Callable[[Any], int]) -> Callable[[Any], Any]:
     return lambda x: rounded(x) if math.isfinite(x) else x
 
 
-def _sign_of(x: Any) -> Any:
+def _sign(x: Any) -> Any:
+    """Compute the sign of x: -1, 0 or 1; NaN for NaN."""
     return x if x != x else int(x > 0) - int(x < 0)
 
 
-def _power_of(x: Any, y: Any) -> Any:
+def _power(x: Any, y: Any) -> Any:
+    """Compute x**y; exactly for fractions with an integer exponent."""
     exact = isinstance(x, int | Fraction) and isinstance(y, int | Fraction) and y == int(y)
     if exact and x != 0:
         return Fraction(x) ** int(y)
@@ -126,9 +130,9 @@ def _power_of(x: Any, y: Any) -> Any:
         return x**y if exact and y >= 0 else float(np.power(float(x), float(y)))
 
 
-def _propagate_nan(of: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _propagate_nan(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Wrap Python's binary `max` or `min` so that it returns NaN if an argument is NaN."""
-    return lambda x, y: x if x != x else y if y != y else of(x, y)
+    return lambda x, y: x if x != x else y if y != y else function(x, y)
 
 
 def _divide_safely(divide: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -144,6 +148,7 @@ def _divide_safely(divide: Callable[[Any, Any], Any]) -> Callable[[Any, Any], An
 
 
 def _fmod(x: Any, y: Any) -> Any:
+    """Compute the remainder of x/y with the sign of x; exactly for fractions."""
     if isinstance(x, int | Fraction) and isinstance(y, int | Fraction) and y != 0:
         return x - y * math.trunc(Fraction(x) / y)
     with np.errstate(all="ignore"):
@@ -160,10 +165,12 @@ def _compute_by_kernel(kernel: Kernel) -> Callable[..., float]:
     return compute
 
 
-def _gamma(of_one: Callable[[float], float]) -> Callable[[Any], float]:
+def _gamma(compute_one: Callable[[float], float]) -> Callable[[Any], float]:
+    """Return a function that computes `compute_one`, and inf at its poles."""
+
     def compute(x: Any) -> float:
         try:
-            return of_one(x)
+            return compute_one(x)
         except ValueError:  # a pole
             return math.inf
 
@@ -362,15 +369,18 @@ _enter_smooth(
 
 
 def _logistic(xp: Any, x: Any) -> Any:
+    """Compute `1/(1 + exp(-x))` with NumPy or JAX, without overflow."""
     small = xp.exp(-xp.abs(x))
     return xp.where(x < 0, small, xp.ones_like(small)) / (1 + small)
 
 
 def _softplus(xp: Any, x: Any) -> Any:
+    """Compute `log(1 + exp(x))` with NumPy or JAX, without overflow."""
     return xp.maximum(x, xp.zeros_like(x)) + xp.log1p(xp.exp(-xp.abs(x)))
 
 
-def _difference_where_apart(xp: Any, x: Any, y: Any) -> Any:
+def _difference_unless_equal(xp: Any, x: Any, y: Any) -> Any:
+    """Compute x - y with NumPy or JAX; 0 where both are equal, also for infinities."""
     return xp.where(x == y, xp.zeros_like(x), x - y)
 
 
@@ -399,7 +409,7 @@ _enter_function(
     "sigmoid(apart(y, x))",
     numpy="logaddexp",
     kernel=lambda xp, x, y: (
-        xp.maximum(x, y) + xp.log1p(xp.exp(-xp.abs(_difference_where_apart(xp, x, y))))
+        xp.maximum(x, y) + xp.log1p(xp.exp(-xp.abs(_difference_unless_equal(xp, x, y))))
     ),
     special={
         (0, 0): math.log(2),
@@ -443,6 +453,7 @@ _enter_function(
 
 
 def _unless_zero(xp: Any, x: Any, value: Callable[[], Any]) -> Any:
+    """Compute a value with NumPy or JAX; 0 where x is 0."""
     return xp.where(x == 0, xp.zeros_like(x), value())
 
 
@@ -457,7 +468,7 @@ def _falling_power(n: int) -> Elementary:
 
     def compute(x: Any, y: Any) -> Any:
         product = math.prod(y - k for k in range(n))
-        return 0 if product == 0 else product * _power_of(x, y - n)
+        return 0 if product == 0 else product * _power(x, y - n)
 
     def kernel(xp: Any, x: Any, y: Any) -> Any:
         product = xp.ones_like(y)
@@ -480,7 +491,7 @@ def _falling_power(n: int) -> Elementary:
         )
     return Elementary(
         "pow",
-        _power_of,
+        _power,
         slopes,
         ("pow", "power", "float_power"),
         "numpy.power",
@@ -507,7 +518,7 @@ TABLE["pow"] = _falling_power(0)
 
 _enter_function(
     "recip",
-    _reciprocal_of,
+    _reciprocal,
     "-1·recip(x)·recip(x)",
     numpy="reciprocal",
     kernel=lambda xp, x: xp.ones_like(x) / x,
@@ -605,7 +616,7 @@ _enter_function(
 )
 _enter_function(
     "sign",
-    _sign_of,
+    _sign,
     "0",
     numpy="sign",
     jax="numpy.sign",
@@ -704,7 +715,7 @@ _enter_internal(
     lambda x, y: 0 if x == y else x - y,
     "1",
     "-1",
-    kernel=_difference_where_apart,
+    kernel=_difference_unless_equal,
     special={(INF, INF): 0, (1, 1): 0},
 )
 _enter_internal(

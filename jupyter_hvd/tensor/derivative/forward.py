@@ -60,6 +60,12 @@ def zero_of(type_: Type) -> Term:
 
 
 def _D(e: Term, sigma: dict[str, Term], fused: bool) -> Term | None:  # noqa: N802
+    """Return `D⟦e|σ⟧`; None if it is zero.
+
+    Args:
+        sigma: the differential of each variable.
+        fused: use one primitive for the total derivative of a call.
+    """
     if not any(x in sigma for x in e.variables):
         return None
 
@@ -105,12 +111,12 @@ def _differentiate_let(e: Let, sigma: dict[str, Term], rest: Rest, fused: bool) 
     """
     name, value, body = e.name, e.value, e.body
     if isinstance(value, Apply):
-        value = uniquify(inline_body(value), _names_of(sigma) | body.variables)
+        value = uniquify(inline_body(value), _variables_of(sigma) | body.variables)
     if not any(x in sigma for x in value.variables):
         dx, bindings = None, [(name, value)]
     elif isinstance(value, Iterate):
         pairs = _carry_differentials(value, sigma, fused)
-        both = fresh(f"d{name}", _names_of(sigma) | body.variables | value.variables | {name})
+        both = fresh(f"d{name}", _variables_of(sigma) | body.variables | value.variables | {name})
         parts = components(Var(both, pairs.type), 2 * len(value.starts))
         x, dx = (
             to_pairs(half, Pair)
@@ -127,13 +133,14 @@ def _differentiate_let(e: Let, sigma: dict[str, Term], rest: Rest, fused: bool) 
         return d and lets(bindings, d)
     origin = origin_of(value) or NOWHERE
     note_origin(dx, Origin(_differentiation_rule(value), name, name, origin.place))
-    taken = _names_of(sigma) | body.variables | value.variables | {x for x, _ in bindings}
+    taken = _variables_of(sigma) | body.variables | value.variables | {x for x, _ in bindings}
     dname = fresh(f"d{name}", taken)
     d = rest(body, {**sigma, name: Var(dname, dx.type)})
     return d and lets([*bindings, (dname, dx)], d)
 
 
-def _names_of(sigma: Mapping[str, Term]) -> frozenset[str]:
+def _variables_of(sigma: Mapping[str, Term]) -> frozenset[str]:
+    """Return the variables that the differentials use."""
     return frozenset().union(*(t.variables for t in sigma.values()))
 
 
@@ -143,7 +150,7 @@ def _carry_differentials(e: Iterate, sigma: dict[str, Term], fused: bool) -> Ite
     `iterate k:n. x := e0 in e` becomes `iterate k:n. x := e0, dx := D⟦e0⟧ in (e, D⟦e⟧)`. The body shares the parts of e that
     D⟦e⟧ needs.
     """
-    taken = {*_names_of(sigma), *e.variables, *e.body.variables, *e.names_bound}
+    taken = {*_variables_of(sigma), *e.variables, *e.body.variables, *e.names_bound}
     moved = []
     for name in e.names_bound:
         moved.append(fresh(f"d{name}", taken))
@@ -186,10 +193,10 @@ def _differentiation_rule(e: Term) -> str:
 
 
 def _differentiate_sum(e: Sum, sigma: dict[str, Term], fused: bool) -> Term | None:
-    """`D⟦Σ[p]e⟧ ⇝ Σ[p]D⟦e⟧` (6.10), and a product's two halves as two sums: `[∃p]Σ[p]de0·e1 +
-    [∃p]Σ[p]e0·de1`.
+    """Return `D⟦Σ[p]e⟧ ⇝ Σ[p]D⟦e⟧` (6.10), with the two halves of a product as two sums.
 
-    Both cost the same, `4·#p - #∃p` on SSA, and each half is a contraction again.
+    These are `[∃p]Σ[p]de0·e1 + [∃p]Σ[p]e0·de1`. Both forms cost the same, `4·#p - #∃p` on SSA, and each half is a
+    contraction again. None if it is zero.
     """
     binders, p, body = strip_sums(e)
     halves = (
@@ -208,7 +215,7 @@ def _differentiate_sum(e: Sum, sigma: dict[str, Term], fused: bool) -> Term | No
 
 
 def _differentiate_call(e: Call, differentials: list[Term | None], fused: bool) -> Term | None:
-    """`D⟦f(e,…)⟧ = Df(e,…; D⟦e⟧,…)` (6.6)."""
+    """Return `D⟦f(e,…)⟧ = Df(e,…; D⟦e⟧,…)` (6.6); None if it is zero."""
     partials = e.function.partials(e.arguments)
     active = tuple(
         k for k, d in enumerate(differentials) if d is not None and partials[k] is not None

@@ -56,6 +56,7 @@ def _substitution_cost(n: Affine, columns: Affine) -> tuple[Work, ...]:
 
 
 def _factor_matrix(a: Any) -> Any:
+    """Compute the LU factors of a matrix, packed, with the permutation as last column; NaN for non-finite entries."""
     import scipy.linalg  # type: ignore[import-untyped]
 
     if not np.isfinite(a).all():
@@ -65,12 +66,12 @@ def _factor_matrix(a: Any) -> Any:
     return np.concatenate([packed, np.argsort(place)[:, None]], axis=1)
 
 
-def _nan_if_singular(of: Callable[..., Any]) -> Callable[..., Any]:
+def _nan_if_singular(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a NumPy function so that it returns NaNs instead of raising LinAlgError."""
 
     def compute(*arrays: Any) -> Any:
         try:
-            return of(*arrays)
+            return function(*arrays)
         except np.linalg.LinAlgError:
             return np.full(arrays[-1].shape, np.nan)
 
@@ -139,10 +140,12 @@ def _inversion_cost(a: Dims, _: Dims) -> tuple[Work, ...]:
 
 
 def _inverse_tangent(m: Matrices, x: Sequence[Term], dx: Changes, y: Term) -> Term | None:
+    """Return the tangent of the inverse: `-y·da·y`."""
     return None if dx[0] is None else m.negative(m.product(y, dx[0], y))
 
 
 def _inverse_cotangent(m: Matrices, k: int, x: Sequence[Term], y: Term, dy: Term) -> Term | None:
+    """Return the cotangent of a matrix by that of its inverse: `-yᵀ·dy·yᵀ`; None for the factors."""
     turned = m.transposed(y)
     return None if k else m.negative(m.product(turned, dy, turned))
 
@@ -343,6 +346,7 @@ def _cholesky_tangent(m: Matrices, _: Term, y: Term, da: Term) -> Term:
 
 
 def _cholesky_cotangent(m: Matrices, _: Term, y: Term, dy: Term) -> Term:
+    """Return the cotangent of a matrix by that of its Cholesky factor."""
     upper = m.transposed(y)
     left = m.apply_definition(SOLVE_UPPER, upper, m.lower_half(m.product(upper, dy)))
     return m.symmetric(m.apply_definition(SOLVE_UPPER, upper, m.transposed(left)))
@@ -372,14 +376,15 @@ def _pack_matrices(m: Matrices, *parts: Term) -> Term:
     return m.blocks((rows, dimensions(parts[0].type)[1]), *blocks)
 
 
-def _parts_of_qr(m: Matrices, x: Term, packed: Term) -> tuple[Term, Term]:
+def _unpack_qr(m: Matrices, x: Term, packed: Term) -> tuple[Term, Term]:
+    """Return Q and R from their packed matrix."""
     rows, n = dimensions(x.type)
     return m.submatrix(packed, 0, 0, rows, n), m.submatrix(packed, rows, 0, n, n)
 
 
 def _qr_tangent(m: Matrices, a: Term, y: Term, da: Term) -> Term:
     """Compute `Q (Ω - W) + X` and `(W - Ω) R`, where `X = dA R⁻¹`, `W = Qᵀ X`, and Ω is antisymmetric with W's lower triangle."""
-    q, r = _parts_of_qr(m, a, y)
+    q, r = _unpack_qr(m, a, y)
     moved = m.transposed(m.apply_definition(SOLVE_LOWER, m.transposed(r), m.transposed(da)))
     w = m.product(m.transposed(q), moved)
     below = m.strictly_lower(w)
@@ -389,7 +394,7 @@ def _qr_tangent(m: Matrices, a: Term, y: Term, da: Term) -> Term:
 
 def _qr_cotangent(m: Matrices, a: Term, y: Term, dy: Term) -> Term:
     """Compute `(Q̄ + Q M) R⁻ᵀ`, where M is the symmetric matrix with the lower triangle of `R R̄ᵀ - Q̄ᵀ Q`."""
-    (q, r), (dq, dr) = _parts_of_qr(m, a, y), _parts_of_qr(m, a, dy)
+    (q, r), (dq, dr) = _unpack_qr(m, a, y), _unpack_qr(m, a, dy)
     both = m.minus(m.product(r, m.transposed(dr)), m.product(m.transposed(dq), q))
     whole = m.plus(m.lower(both), m.transposed(m.strictly_lower(both)))
     made = m.plus(dq, m.product(q, whole))
@@ -419,22 +424,28 @@ def _divide_by_gaps(m: Matrices, a: Term, gap: Callable[[Affine, Affine], Term])
     return m.build(dimensions(a.type), at)
 
 
-def _difference_of(x: Term, y: Term) -> Term:
+def _difference(x: Term, y: Term) -> Term:
+    """Return `x - y`."""
     return Add(x, Mul(Const(-1), y))
 
 
 def _unpack_vectors(m: Matrices, packed: Term) -> Term:
+    """Return the eigenvectors from the packed result of `eigh`."""
     _, n = dimensions(packed.type)
     return m.submatrix(packed, 1, 0, n, n)
 
 
 def _eigenvalue_gaps(y: Term) -> Callable[[Affine, Affine], Term]:
+    """Return a function that gives the difference of eigenvalues j and i."""
     zero = Affine.of(0)
-    return lambda i, j: _difference_of(entry(y, zero, j), entry(y, zero, i))
+    return lambda i, j: _difference(entry(y, zero, j), entry(y, zero, i))
 
 
 def _eigh_tangent(m: Matrices, _: Term, y: Term, da: Term) -> Term:
-    """With `P = Vᵀ dA V`, compute the diagonal of P, and `V (P / gaps)`."""
+    """Return the tangent of eigenvalues and vectors, packed.
+
+    With `P = Vᵀ dA V` these are the diagonal of P, and `V (P / gaps)`.
+    """
     v = _unpack_vectors(m, y)
     p = m.product(m.transposed(v), m.symmetric(da), v)
     dw = m.build((Affine.of(1), dimensions(p.type)[1]), lambda _, j: entry(p, j, j))
@@ -442,7 +453,7 @@ def _eigh_tangent(m: Matrices, _: Term, y: Term, da: Term) -> Term:
 
 
 def _eigh_cotangent(m: Matrices, _: Term, y: Term, dy: Term) -> Term:
-    """`V (diag(w̄) + (Vᵀ V̄) / gaps) Vᵀ`."""
+    """Return the cotangent of a symmetric matrix: `V (diag(w̄) + (Vᵀ V̄) / gaps) Vᵀ`."""
     v = _unpack_vectors(m, y)
     p = m.product(m.transposed(v), _unpack_vectors(m, dy))
     turned = _divide_by_gaps(m, p, _eigenvalue_gaps(y))
@@ -454,6 +465,7 @@ def _eigh_cotangent(m: Matrices, _: Term, y: Term, dy: Term) -> Term:
 
 
 def _eigh(a: Any) -> Any:
+    """Compute eigenvalues and vectors with NumPy, packed as rows."""
     values, vectors = np.linalg.eigh((a + a.T) / 2)
     return np.concatenate([values[None], vectors])
 
@@ -477,7 +489,8 @@ def _unpack_svd(m: Matrices, x: Term, packed: Term) -> tuple[Term, Term, Callabl
 
 
 def _gap_of_squares(s: Callable[[Affine], Term]) -> Callable[[Affine, Affine], Term]:
-    return lambda i, j: Mul(_difference_of(s(j), s(i)), Add(s(j), s(i)))
+    """Return a function that gives the difference of the squares of singular values j and i."""
+    return lambda i, j: Mul(_difference(s(j), s(i)), Add(s(j), s(i)))
 
 
 def _divide_by_values(m: Matrices, a: Term, s: Callable[[Affine], Term]) -> Term:
@@ -486,8 +499,10 @@ def _divide_by_values(m: Matrices, a: Term, s: Callable[[Affine], Term]) -> Term
 
 
 def _svd_tangent(m: Matrices, a: Term, y: Term, da: Term) -> Term:
-    """With `P = Uᵀ dA V` and `F[i, j] = 1/(s[j]² - s[i]²)`: `U (F∘(P S + S Pᵀ)) + (dA V - U P) S⁻¹`, the diagonal of P, and of
-    V the same with `dAᵀ`.
+    """Return the tangent of the singular value decomposition, packed.
+
+    With `P = Uᵀ dA V` and `F[i, j] = 1/(s[j]² - s[i]²)`, that of U is `U (F∘(P S + S Pᵀ)) + (dA V - U P) S⁻¹`, that of
+    the values the diagonal of P, and that of V as that of U with `dAᵀ`.
     """
     u, v, s = _unpack_svd(m, a, y)
     p = m.product(m.transposed(u), da, v)
@@ -508,11 +523,14 @@ def _svd_tangent(m: Matrices, a: Term, y: Term, da: Term) -> Term:
 
 
 def _svd_cotangent(m: Matrices, a: Term, y: Term, dy: Term) -> Term:
-    """`(U (F∘(Uᵀ Ū - Ūᵀ U) S + S F∘(Vᵀ V̄ - V̄ᵀ V) + s̄) + (Ū - U Uᵀ Ū) S⁻¹) Vᵀ + U ((V̄ - V Vᵀ V̄) S⁻¹)ᵀ`."""
+    """Return the cotangent of a matrix by that of its singular value decomposition.
+
+    It is `(U (F∘(Uᵀ Ū - Ūᵀ U) S + S F∘(Vᵀ V̄ - V̄ᵀ V) + s̄) + (Ū - U Uᵀ Ū) S⁻¹) Vᵀ + U ((V̄ - V Vᵀ V̄) S⁻¹)ᵀ`.
+    """
     (u, v, s), (du, dv, ds) = _unpack_svd(m, a, y), _unpack_svd(m, a, dy)
 
     def middle_factor(basis: Term, due: Term) -> tuple[Term, Term]:
-        """`F∘(Bᵀ B̄ - B̄ᵀ B)`, and what of B̄ lies beyond B, over the singular values."""
+        """Return `F∘(Bᵀ B̄ - B̄ᵀ B)`, and the part of B̄ orthogonal to B divided by the singular values."""
         p = m.product(m.transposed(basis), due)
         inside = _divide_by_gaps(m, m.minus(p, m.transposed(p)), _gap_of_squares(s))
         return inside, _divide_by_values(m, m.minus(due, m.product(basis, p)), s)
@@ -529,13 +547,15 @@ def _svd_cotangent(m: Matrices, a: Term, y: Term, dy: Term) -> Term:
     return m.plus(m.product(left, m.transposed(v)), m.product(u, m.transposed(beyond_v)))
 
 
-def _smaller_of(m: Affine, n: Affine) -> Affine:
+def _smaller_size(m: Affine, n: Affine) -> Affine:
+    """Return the smaller of two sizes; TypeError if their difference is not constant."""
     if not (m - n).is_constant:
         raise TypeError(f"which of {m} and {n} is the smaller is not known")
     return m if (m - n).constant < 0 else n
 
 
 def _svd(a: Any) -> Any:
+    """Compute the singular value decomposition with NumPy, packed as rows."""
     u, s, v = np.linalg.svd(a, full_matrices=False)
     return np.concatenate([u, s[None], v.T])
 
@@ -543,8 +563,8 @@ def _svd(a: Any) -> Any:
 #: U, the singular values in a row, largest first, and V, one below the other, where `U S Vᵀ` is the matrix.
 SVD = _define_decomposition(
     "svd",
-    lambda a: (a[0] + a[1] + 1, _smaller_of(*a)),
-    lambda a: operations_where((*a, _smaller_of(*a)), products=7, sums=7),
+    lambda a: (a[0] + a[1] + 1, _smaller_size(*a)),
+    lambda a: operations_where((*a, _smaller_size(*a)), products=7, sums=7),
     _nan_if_singular(_svd),
     _svd_tangent,
     _svd_cotangent,
@@ -554,12 +574,14 @@ SVD = _define_decomposition(
 
 
 def _expm(a: Any) -> Any:
+    """Compute the matrix exponential with SciPy."""
     import scipy.linalg
 
     return scipy.linalg.expm(a)
 
 
 def _expm_along(a: Any, e: Any) -> Any:
+    """Compute the derivative of the matrix exponential at a along e with SciPy."""
     import scipy.linalg
 
     return scipy.linalg.expm_frechet(a, e, compute_expm=False)
@@ -590,6 +612,7 @@ def _expm_second_derivative(m: Matrices, a: Term, e: Term, d: Term) -> Term:
 
 
 def _along_tangent(m: Matrices, x: Sequence[Term], dx: Changes, y: Term) -> Term | None:
+    """Return the tangent of `expm_along`; None if it is zero."""
     (a, e), (da, de) = x, dx
     first = None if de is None else m.apply_definition(EXPM_ALONG, a, de)
     if da is None:
@@ -599,6 +622,7 @@ def _along_tangent(m: Matrices, x: Sequence[Term], dx: Changes, y: Term) -> Term
 
 
 def _along_cotangent(m: Matrices, k: int, x: Sequence[Term], y: Term, dy: Term) -> Term | None:
+    """Return the cotangent of one argument of `expm_along`."""
     a, e = (m.transposed(part) for part in x)
     return m.apply_definition(EXPM_ALONG, a, dy) if k else _expm_second_derivative(m, a, e, dy)
 

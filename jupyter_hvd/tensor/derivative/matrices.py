@@ -39,6 +39,7 @@ Block = tuple[Term, Affine, Affine]  # a matrix, and the row and the column at w
 
 
 def _true_everywhere(*_: Affine) -> Predicate:
+    """Return the predicate that always holds."""
     return TRUE
 
 
@@ -58,15 +59,15 @@ class Matrices:
         self.bindings.append((name, e))
         return Var(name, e.type)
 
-    def build(self, dims: Sequence[Affine], of: Entry) -> Term:
-        """`⊞ i:dims[0], …. of(i, …)`."""
+    def build(self, dims: Sequence[Affine], entry_at: Entry) -> Term:
+        """Return the array `⊞ i:dims[0], …. entry_at(i, …)`."""
         binders = number_binders("ϕ", dims)
-        return self.name_term(gens(binders, of(*map(Affine.of, index_names(binders)))))
+        return self.name_term(gens(binders, entry_at(*map(Affine.of, index_names(binders)))))
 
-    def map_entries(self, of: Entry, *arrays: Term) -> Term:
-        """Apply `of` to the entries of arrays of one shape."""
+    def map_entries(self, transform: Entry, *arrays: Term) -> Term:
+        """Apply `transform` to the entries of arrays of one shape."""
         dims = dimensions(arrays[0].type)
-        return self.build(dims, lambda *at: of(*(entry(a, *at) for a in arrays)))
+        return self.build(dims, lambda *at: transform(*(entry(a, *at) for a in arrays)))
 
     def apply_definition(self, definition: Definition, *arguments: Term) -> Term:
         """Apply an array-level function."""
@@ -92,39 +93,39 @@ class Matrices:
         return self.product(made, *more) if more else made
 
     def inner(self, a: Term, b: Term) -> Term:
-        """`sum(a * b)` of two matrices, a number."""
+        """Return the number `sum(a * b)` of two matrices."""
         m, n = dimensions(a.type)
         at = Affine.of("ψ0"), Affine.of("ψ1")
         return self.name_term(Sum("ψ0", m, Sum("ψ1", n, Mul(entry(a, *at), entry(b, *at)))))
 
     def transposed(self, a: Term) -> Term:
-        """`a.T`."""
+        """Return `a.T`."""
         m, n = dimensions(a.type)
         return self.build((n, m), lambda i, j: entry(a, j, i))
 
     def plus(self, a: Term, b: Term) -> Term:
-        """`a + b`."""
+        """Return `a + b`."""
         return self.map_entries(Add, a, b)
 
     def minus(self, a: Term, b: Term) -> Term:
-        """`a - b`."""
+        """Return `a - b`."""
         return self.map_entries(lambda x, y: Add(x, Mul(Const(-1), y)), a, b)
 
     def negative(self, a: Term) -> Term:
-        """`-a`."""
+        """Return `-a`."""
         return self.map_entries(lambda x: Mul(Const(-1), x), a)
 
     def scaled(self, x: Term, a: Term) -> Term:
-        """A number times an array."""
+        """Return the array a times the number x."""
         return self.map_entries(lambda y: Mul(x, y), a)
 
     def inverse_or_zero(self, x: Term) -> Term:
-        """`1 / x` of a number, 0 where that is 0."""
+        """Return `1 / x` of a number; 0 if x is 0."""
         zero = Call(find_function("equal"), (x, Const(0)))
         return Add(Call(find_function("recip"), (Add(x, zero),)), Mul(Const(-1), zero))
 
     def symmetric(self, a: Term) -> Term:
-        """`(a + a.T) / 2`."""
+        """Return `(a + a.T) / 2`."""
         return self.map_entries(lambda x, y: Mul(Const(0.5), Add(x, y)), a, self.transposed(a))
 
     def masked(self, a: Term, p: Where) -> Term:
@@ -132,25 +133,25 @@ class Matrices:
         return self.build(dimensions(a.type), lambda i, j: guard(p(i, j), entry(a, i, j)))
 
     def lower(self, a: Term) -> Term:
-        """`tril(a)`."""
+        """Return `tril(a)`."""
         return self.masked(a, lambda i, j: compare("≤", j, i))
 
     def strictly_lower(self, a: Term) -> Term:
-        """`tril(a, -1)`."""
+        """Return `tril(a, -1)`."""
         return self.masked(a, lambda i, j: compare("<", j, i))
 
     def upper(self, a: Term) -> Term:
-        """`triu(a)`."""
+        """Return `triu(a)`."""
         return self.masked(a, lambda i, j: compare("≤", i, j))
 
     def lower_half(self, a: Term) -> Term:
-        """`tril(a)` with half of the diagonal."""
+        """Return `tril(a)` with half of the diagonal."""
         return self.map_entries(
             lambda x, y: Mul(Const(0.5), Add(x, y)), self.lower(a), self.strictly_lower(a)
         )
 
     def identity(self, n: Affine) -> Term:
-        """`eye(n)`."""
+        """Return `eye(n)`."""
         return self.build((n, n), lambda i, j: guard(compare("=", i, j), Const(1)))
 
     def blocks(self, dims: Sequence[Affine], *blocks: Block) -> Term:
@@ -189,6 +190,7 @@ class _Batch:
 
     @staticmethod
     def of(e: Apply, *others: Term | None) -> _Batch:
+        """Return the batch of an application; name its arguments and other arrays as variables."""
         binders = number_binders(
             "ϐ", e.definition.batch_dimensions([dimensions(x.type) for x in e.arguments])
         )
@@ -202,10 +204,10 @@ class _Batch:
         whole = len(dimensions(x.type)) == rank
         return self.known[x] if whole else entry(self.known[x], *pointwise(self.binders))
 
-    def map_batch(self, of: Callable[[Matrices], Term | None]) -> Term | None:
-        """Apply `of` to each batch entry, with the names in `bindings` replaced."""
+    def map_batch(self, transform: Callable[[Matrices], Term | None]) -> Term | None:
+        """Apply `transform` to each batch entry, with the names in `bindings` replaced."""
         m = Matrices(self.taken)
-        made = of(m)
+        made = transform(m)
         return None if made is None else gens(self.binders, lets(m.bindings, made))
 
 

@@ -94,6 +94,7 @@ def _combine_derivative(f: Function, how: Total | Cotangent) -> Term | None:
 
 @cache
 def _parse_slope(slope: str) -> Term | None:
+    """Parse a partial derivative in the table; None for zero."""
     return None if slope == "0" else _parse_scalar(slope)
 
 
@@ -110,7 +111,8 @@ def _enter_row(row: Elementary) -> Function:
     )
 
 
-def _of_family(name: str) -> Function | None:
+def _enter_family_member(name: str) -> Function | None:
+    """Enter the primitive of this name from a family such as `polygamma3`; None if there is none."""
     row = find_elementary(name)
     return None if row is None else _enter_row(row)
 
@@ -119,7 +121,7 @@ def _of_family(name: str) -> Function | None:
 NUMPY: dict[str, Function] = {}
 for _row in TABLE.values():
     NUMPY.update(dict.fromkeys(_row.numpy, _enter_row(_row)))
-add_function_finder(_of_family)
+add_function_finder(_enter_family_member)
 
 #: Slopes as functions of the values: with `y = sqrt(x)` the slope is `1/2·recip(y)`.
 BY_VALUE = {

@@ -77,18 +77,20 @@ def adjoint(
     has_aux: bool = False,
     checkpoint: Checkpoint = False,
 ) -> Program:
-    """`Dᵀ⟦program|σ⟧` with σ differentiating the parameters in `wrt`.
+    """Return the program `Dᵀ⟦program|σ⟧`, with σ differentiating the parameters in `wrt`.
 
-    `seed` names and types the new parameter that holds the cotangent of the output; None takes 1
-    for it, which makes the result the gradient of a scalar program. The output is one cotangent
-    a parameter, nested pairs in order; with `keep`, a pair of the program's own output and
-    those. With `has_aux` the output is a pair whose second part nothing differentiates: without `keep` the result is the pair
-    of the cotangents and that part. Its `$IO` is at most 4 times the program's where primitives have one argument or two
-    (Theorem 6.55).
+    The output is one cotangent per parameter, as nested pairs in order. Its `$IO` is at most 4 times the program's if
+    primitives have at most two arguments (Theorem 6.55).
 
-    A loop keeps of its iterations what their reverse needs; with `checkpoint`, only what it carries, and
-    each iteration is computed again before it is reversed; with `"blocks"`, nothing, and a second loop of
-    its values, which keeps what the reverse needs, can be run block by block (docs/recurrences.md).
+    Args:
+        seed: name and type of the new parameter that holds the cotangent of the output; None for the constant 1,
+            which makes the result the gradient of a scalar program.
+        keep: return a pair of the program's own output and the cotangents.
+        has_aux: the output is a pair whose second part is not differentiated; without `keep`, return a pair of
+            the cotangents and that part.
+        checkpoint: a loop stores what the reverse of its iterations needs. With True, it stores only what it carries, and
+            computes each iteration again before it is reversed. With "blocks", it stores nothing, and a second
+            loop, which stores what the reverse needs, can be run block by block (docs/recurrences.md).
     """
     wrt, program = tuple(wrt), matrices.expand_bodies(program)
     kept = [replace(s, origin=replace(s.origin, of="", source=s.name)) for s in program.statements]
@@ -113,7 +115,7 @@ def adjoint(
     elif has_aux:
         given = cotangents, output[1]
     made = reverse.builder.build_program(given)
-    return _keep_values(made, reverse.turns)
+    return _keep_values(made, reverse.iterations)
 
 
 def _active_variables(program: Program, wrt: set[str]) -> set[str]:
@@ -136,10 +138,10 @@ class _Reverse:
     due: dict[str, list[Inner]] = field(default_factory=dict)
     found: dict[tuple[str, tuple[int, ...]], Inner] = field(default_factory=dict)
     histories: dict[str, dict[int, str]] = field(default_factory=dict)  # their cotangents
-    turns: dict[str, _Iteration] = field(default_factory=dict)  # of each loop, in reverse
+    iterations: dict[str, _Iteration] = field(default_factory=dict)  # of each loop, in reverse
 
     def start_reverse(self, output: Output, seed: tuple[str, Type] | None) -> None:
-        """`⟨dY|D⟦(e0, e1)⟧⟩ ⇝ ⟨π0 dY|D⟦e0⟧⟩ + ⟨π1 dY|D⟦e1⟧⟩` (6.26)."""
+        """Give each component of the output its part of the cotangent `seed`, or 1 (6.26)."""
         if seed is None:
             assert isinstance(output, str)
             self._add_cotangent(output, self.builder.add_statement(Constant((), 1)), TRUE)
@@ -199,20 +201,20 @@ class _Reverse:
             return
         self.builder.origin = Origin(source=statement.name, place=statement.origin.place)
         moved = {p: x for p, x in rhs.arguments.items() if p[0] == "s" or x in self.active}
-        turn, kept_by = _reverse_iteration(rhs, moved, self.checkpoint is True), statement.name
+        iteration, kept_by = _reverse_iteration(rhs, moved, self.checkpoint is True), statement.name
         if self.checkpoint == "blocks":
-            kept_by = self._recompute_loop(statement.name, rhs, turn)
+            kept_by = self._recompute_loop(statement.name, rhs, iteration)
         else:
-            self.turns[statement.name] = turn
-        turns = _Iterations(self.builder, statement.name, kept_by, rhs, due, turn)
-        for parameter, cotangent in turns.reverse_iterations().items():
+            self.iterations[statement.name] = iteration
+        iterations = _Iterations(self.builder, statement.name, kept_by, rhs, due, iteration)
+        for parameter, cotangent in iterations.reverse_iterations().items():
             self._add_cotangent(moved[parameter], cotangent, TRUE)
 
-    def _recompute_loop(self, name: str, rhs: Recurrence, turn: _Iteration) -> str:
-        """Add the loop a second time, storing the values that the reverse iterations need."""
-        zeros = [Constant(number_binders("g", in_ranges(b)), 0) for b in turn.kept.values()]
+    def _recompute_loop(self, name: str, rhs: Recurrence, iteration: _Iteration) -> str:
+        """Add the loop a second time, storing the values that the reverse iterations need; return its variable."""
+        zeros = [Constant(number_binders("g", in_ranges(b)), 0) for b in iteration.kept.values()]
         starts = (*rhs.starts, *(self.builder.add_statement(zero, "loop") for zero in zeros))
-        again = replace(rhs, starts=starts, body=turn.value, again=name)
+        again = replace(rhs, starts=starts, body=iteration.value, again=name)
         return self.builder.add_statement(again, "loop", name)
 
     def _add_cotangent(self, x: str, e: str, p: Predicate) -> None:
@@ -222,8 +224,10 @@ class _Reverse:
             self.due.setdefault(x, []).append((e, p))
 
     def _merge_cotangents(self, statement: Statement) -> Inner:
-        """`⟨e0|dX⟩_[p0] + ⟨e1|dX⟩_[p1] ⇝ let dY=[p0]e0+[p1]e1 in ⟨dY|dX⟩_[p0∨p1]` (6.39), one
-        after the other; many in halves, for each `p0∨p1` is as long as all the masks below it.
+        """Add the due cotangents of a variable (6.39): one after the other, or many in halves.
+
+        `⟨e0|dX⟩_[p0] + ⟨e1|dX⟩_[p1] ⇝ let dY=[p0]e0+[p1]e1 in ⟨dY|dX⟩_[p0∨p1]`. Each `p0∨p1` is as long as all masks
+        below it.
         """
         binders = statement.rhs.gens
 
@@ -240,10 +244,10 @@ class _Reverse:
         return merge_due(self.due[statement.name])
 
     def _reverse_map(self, rhs: Map, dy: str, p: Predicate) -> None:
-        """`let dX'=[p0∧p1]Dᵀf(X,dY) in ⟨dX'|D⟦X⟧⟩_[p0∧p1]` (6.47), for each argument.
+        """Add the cotangents of the arguments of a map (6.47).
 
-        The paper prints the rule for one argument, where `Dᵀf(X,dY) = f′(X)·dY`; of several,
-        each gets a primitive of its own.
+        `let dX'=[p0∧p1]Dᵀf(X,dY) in ⟨dX'|D⟦X⟧⟩_[p0∧p1]` for each argument. The paper prints the rule for one argument,
+        where `Dᵀf(X,dY) = f′(X)·dY`; of several, each gets a primitive of its own.
         """
         p = sets.simplify(conj(rhs.mask, p), rhs.gens)
         variables = tuple(Var(x, REAL) for x in rhs.arguments)
@@ -267,27 +271,30 @@ class _Reverse:
                 name = self._product_variable(slope, dy, rhs.gens, p, x)
             self._add_cotangent(x, name, p)
 
-    def _pointwise_variable(self, e: Term, binders: Binders, p: Predicate, of: str) -> str:
-        """`⊞g. [p]·e` for a scalar term over SSA variables, each read at g."""
+    def _pointwise_variable(self, e: Term, binders: Binders, p: Predicate, source: str) -> str:
+        """Add `⊞g. [p]·e` for a scalar term over SSA variables, each read at g; return its variable."""
         match e:
             case Var(name):
                 return name
             case Const(value):
-                return self.builder.add_statement(Constant(binders, value), "6.47", of)
+                return self.builder.add_statement(Constant(binders, value), "6.47", source)
             case Mul(left, right):
-                x0 = self._pointwise_variable(left, binders, p, of)
+                x0 = self._pointwise_variable(left, binders, p, source)
                 return self._product_variable(
-                    x0, self._pointwise_variable(right, binders, p, of), binders, p, of
+                    x0, self._pointwise_variable(right, binders, p, source), binders, p, source
                 )
             case Call(function, arguments):
-                names = tuple(self._pointwise_variable(x, binders, p, of) for x in arguments)
-                return self.builder.add_statement(Map(binders, p, function, names), "6.47", of)
+                names = tuple(self._pointwise_variable(x, binders, p, source) for x in arguments)
+                return self.builder.add_statement(Map(binders, p, function, names), "6.47", source)
         raise TypeError(e)
 
-    def _product_variable(self, x0: str, x1: str, binders: Binders, p: Predicate, of: str) -> str:
+    def _product_variable(
+        self, x0: str, x1: str, binders: Binders, p: Predicate, source: str
+    ) -> str:
+        """Add the product of two variables entry by entry; return its variable."""
         here = pointwise(binders)
         product = Contraction(binders, (), p, (Factor(x0, here), Factor(x1, here)))
-        return self.builder.add_statement(product, "6.47", of)
+        return self.builder.add_statement(product, "6.47", source)
 
     def _reverse_contraction(self, rhs: Contraction, dy: str, p: Predicate) -> None:
         """Reverse a product (6.48); with one factor, (6.49).
@@ -314,9 +321,7 @@ class _Reverse:
             self._add_cotangent(factor.name, name, substitute(exists_all(summed, mask), there))
 
     def parameter_cotangent(self, parameter: str, type_: Type) -> Output:
-        """The cotangent of a parameter: its components regrouped (6.27, 6.28), each zero outside
-        its predicate.
-        """
+        """Return the cotangent of a parameter: its components (6.27, 6.28), zero outside their predicates."""
         self.builder.origin = NOWHERE
         parts: dict[tuple[int, ...], str] = {}
         for path, x in add_inputs(parameter, type_, self.builder).items():
@@ -346,11 +351,18 @@ class _Iteration:
     value: Program
 
 
-def _reverse_iteration(rhs: Recurrence, moved: Iterable[str], checkpoint: bool) -> _Iteration:
+def _reverse_iteration(
+    rhs: Recurrence, differentiated: Iterable[str], checkpoint: bool
+) -> _Iteration:
+    """Return the reverse of a loop's iteration, and what it needs to be stored.
+
+    Args:
+        differentiated: the inputs of an iteration whose cotangents are wanted.
+    """
     body = rhs.body
     dims = {s.rhs.parameter: s.rhs.gens for s in body.statements if isinstance(s.rhs, Input)}
     dims |= {f"s{j}": binders for j, binders in enumerate(rhs.carried)}
-    carried = {p: dims[p] for p in moved}
+    carried = {p: dims[p] for p in differentiated}
     wrt = [(p, array(in_ranges(binders))) for p, binders in carried.items()]
     result = to_pairs([array(in_ranges(binders)) for binders in rhs.carried], Product)
     pulled = adjoint(body, wrt, ("dy", result), checkpoint=checkpoint)
@@ -366,18 +378,18 @@ def _reverse_iteration(rhs: Recurrence, moved: Iterable[str], checkpoint: bool) 
     )
 
 
-def _needed_values(pulled: Program, own: set[str]) -> dict[str, Binders]:
-    """Return the variables of a body that its adjoint needs, except plain reads, with their dimensions. `own` are all its
-    variables.
-    """
-    values = set(own)
-    for s in pulled.statements:  # Of a loop in the body, what is kept for its reverse is a value.
+def _needed_values(adjoint_body: Program, body_variables: set[str]) -> dict[str, Binders]:
+    """Return the variables of a loop's body that its adjoint needs, except plain reads, with their dimensions."""
+    values = set(body_variables)
+    for (
+        s
+    ) in adjoint_body.statements:  # Of a loop in the body, what is kept for its reverse is a value.
         if isinstance(s.rhs, Part) and s.rhs.source in values:
             values.add(s.name)
-    needed = set(flatten_output(pulled.output))
-    read = _find_reads(pulled)
+    needed = set(flatten_output(adjoint_body.output))
+    read = _find_reads(adjoint_body)
     kept: dict[str, Binders] = {}
-    for s in reversed(pulled.statements):
+    for s in reversed(adjoint_body.statements):
         if s.name not in needed:
             continue
         # Of places that pick entries the numbers are kept: what they pick has no adjoint, so that to compute it again is within
@@ -422,7 +434,7 @@ class _Iterations:
     kept_by: str
     rhs: Recurrence
     due: Mapping[int, str]
-    turn: _Iteration
+    iteration: _Iteration
 
     def reverse_iterations(self) -> dict[str, str]:
         """Return the cotangents of the values that enter the loop, by the parameters of its body."""
@@ -430,7 +442,7 @@ class _Iterations:
         inside = Builder(prefix="B")
         cotangents = self._pull_back(inside, outside)
         starts = []
-        for place, (p, binders) in enumerate(self.turn.carried.items()):
+        for place, (p, binders) in enumerate(self.iteration.carried.items()):
             j = int(p[1:])
             begin = self.builder.add_statement(Constant(binders, 0), "loop")
             if p[0] == "c":
@@ -447,7 +459,7 @@ class _Iterations:
         made = Recurrence(self.rhs.index, size, tuple(starts), rows, self.rhs.wholes, body)
         source = self.builder.add_statement(made, "loop", self.name)
         found = {}
-        for place, (p, binders) in enumerate(self.turn.carried.items()):
+        for place, (p, binders) in enumerate(self.iteration.carried.items()):
             gens = number_binders("g", (size + 1, *in_ranges(binders)))
             history = self.builder.add_statement(
                 Part(source, place, len(starts), gens), "loop", self.name
@@ -458,11 +470,11 @@ class _Iterations:
         return found
 
     def _pull_back(self, inside: Builder, outside: dict[str, str]) -> dict[str, str]:
-        """The adjoint of the body in the reverse loop's: the cotangents that an iteration makes."""
+        """Add the adjoint of the body to the reverse loop's; return the cotangents that an iteration makes."""
         back = self.rhs.size - 1 - Affine.of(self.rhs.index)
         found: dict[str, str] = {}
         rows: dict[str, str] = {}  # the row for each parameter
-        for s in substitute_indices(self.turn.adjoint, {self.rhs.index: back}).statements:
+        for s in substitute_indices(self.iteration.adjoint, {self.rhs.index: back}).statements:
             made = rename(s.rhs, found)
             if isinstance(made, Input):
                 p = made.parameter
@@ -475,8 +487,8 @@ class _Iterations:
                 made = Input(p, type_of(made), (), made.gens)
             inside.origin = s.origin
             found[s.name] = inside.add_statement(made)
-        pulled = [found[x] for x in flatten_output(self.turn.adjoint.output)]
-        return dict(zip(self.turn.carried, pulled, strict=True))
+        pulled = [found[x] for x in flatten_output(self.iteration.adjoint.output)]
+        return dict(zip(self.iteration.carried, pulled, strict=True))
 
     def _read_stored_values(self, parameter: str) -> str:
         """Read the stored values of a parameter in all iterations, the last first."""
@@ -485,66 +497,69 @@ class _Iterations:
             return self._read_backwards(self.rhs.rows[j], 0)
         if parameter[0] == "s":
             return self._read_backwards(self._history_of(j, self.rhs.carried[j]), 0)
-        binders = [*self.turn.kept.values()][j]
+        binders = [*self.iteration.kept.values()][j]
         return self._read_backwards(self._history_of(len(self.rhs.starts) + j, binders), 1)
 
-    def _history_of(self, place: int, binders: Binders) -> str:
-        count = len(self.rhs.starts) + len(self.turn.kept)
+    def _history_of(self, index: int, binders: Binders) -> str:
+        """Add a view of the loop's history at a position; return its variable."""
+        count = len(self.rhs.starts) + len(self.iteration.kept)
         gens = number_binders("g", (self.rhs.size + 1, *in_ranges(binders)))
-        return self.builder.add_statement(Part(self.kept_by, place, count, gens), "loop")
+        return self.builder.add_statement(Part(self.kept_by, index, count, gens), "loop")
 
-    def _read_at(self, name: str, turn: Affine) -> str:
-        """`⊞g. X[turn, g]`."""
+    def _read_at(self, name: str, iteration: Affine) -> str:
+        """Add `⊞g. X[iteration, g]`; return its variable."""
         binders = number_binders("g", in_ranges(self.builder.defined[name].gens)[1:])
-        read = Factor(name, (turn, *pointwise(binders)))
+        read = Factor(name, (iteration, *pointwise(binders)))
         return self.builder.add_statement(
             Contraction(binders, (), TRUE, (read,)), "loop", self.name
         )
 
     def _read_backwards(self, name: str, later: int) -> str:
-        """`⊞k:n, g. X[n-1-k+later, g]`."""
+        """Add `⊞k:n, g. X[n-1-k+later, g]`; return its variable."""
         sizes = in_ranges(self.builder.defined[name].gens)[1:]
         binders = number_binders("g", (self.rhs.size, *sizes))
-        turn, *rest = pointwise(binders)
-        read = Factor(name, (self.rhs.size - 1 - turn + later, *rest))
+        iteration, *rest = pointwise(binders)
+        read = Factor(name, (self.rhs.size - 1 - iteration + later, *rest))
         return self.builder.add_statement(
             Contraction(binders, (), TRUE, (read,)), "loop", self.name
         )
 
 
-def _add_cotangents(builder: Builder, binders: Binders, x: str, other: str, of: str) -> str:
-    """Add two cotangents, of which the first may be zero in places."""
+def _add_cotangents(builder: Builder, binders: Binders, x: str, other: str, source: str) -> str:
+    """Add two cotangents, of which the first is zero outside its support; return the variable."""
     p = sets.simplify(support(builder.defined[x]), binders)
-    return builder.add_statement(Addition(binders, p, x, TRUE, other), "6.39", of)
+    return builder.add_statement(Addition(binders, p, x, TRUE, other), "6.39", source)
 
 
-def _keep_values(program: Program, turns: Mapping[str, _Iteration]) -> Program:
+def _keep_values(program: Program, reversed_iterations: Mapping[str, _Iteration]) -> Program:
     """Let the loops of a program store the values that their reversed iterations need."""
-    if not turns:
+    if not reversed_iterations:
         return program
     statements: list[Statement] = []
     for s in program.statements:
-        if isinstance(s.rhs, Recurrence) and s.name in turns:
-            turn, zeros = turns[s.name], list[str]()
-            for binders in turn.kept.values():
+        if isinstance(s.rhs, Recurrence) and s.name in reversed_iterations:
+            iteration, zeros = reversed_iterations[s.name], list[str]()
+            for binders in iteration.kept.values():
                 zeros.append(f"{s.name}·{len(zeros)}")
                 begin = Constant(number_binders("g", in_ranges(binders)), 0)
                 statements.append(Statement(zeros[-1], begin, s.origin))
-            s = replace(s, rhs=replace(s.rhs, starts=(*s.rhs.starts, *zeros), body=turn.value))
-        elif isinstance(s.rhs, Part) and s.rhs.source in turns:
+            s = replace(s, rhs=replace(s.rhs, starts=(*s.rhs.starts, *zeros), body=iteration.value))
+        elif isinstance(s.rhs, Part) and s.rhs.source in reversed_iterations:
             loop = program[s.rhs.source]
             assert isinstance(loop, Recurrence)
-            count = len(loop.starts) + len(turns[s.rhs.source].kept)
+            count = len(loop.starts) + len(reversed_iterations[s.rhs.source].kept)
             s = replace(s, rhs=replace(s.rhs, count=count))
         statements.append(s)
     return Program(tuple(statements), program.output)
 
 
 def _input_variable(parameter: str, binders: Binders) -> Input:
+    """Return the input for a parameter with these dimensions."""
     return Input(parameter, array(in_ranges(binders)), (), number_binders("g", in_ranges(binders)))
 
 
 def _cotangent_tree(parts: dict[tuple[int, ...], str], path: tuple[int, ...]) -> Output:
+    """Nest the components of a cotangent as pairs, by their paths."""
     if path in parts:
         return parts[path]
     return _cotangent_tree(parts, (*path, 0)), _cotangent_tree(parts, (*path, 1))

@@ -16,14 +16,17 @@ from .lemmas import below_condition, operations_where
 
 
 def _sort_order(x: Any) -> Any:
+    """Compute the indices that sort a list; equal entries keep their order."""
     return np.argsort(x, kind="stable").astype(float)
 
 
 def _descending_order(x: Any) -> Any:
+    """Compute the indices that sort a list in descending order; equal entries keep their order."""
     return len(x) - 1 - np.argsort(x[::-1], kind="stable")[::-1].astype(float)
 
 
 def _define_ordering(name: str, compute: Callable[[Any], Any]) -> Definition:
+    """Register an array-level function that returns the order of a list."""
     return register_definition(
         Definition(
             name,
@@ -39,7 +42,7 @@ def _define_ordering(name: str, compute: Callable[[Any], Any]) -> Definition:
 
 
 def _log_cost(n: int) -> float:
-    """log2(n), at least 1."""
+    """Return log2(n), at least 1."""
     return log2(max(n, 2))
 
 
@@ -49,19 +52,20 @@ ORDER = _define_ordering("order", _sort_order)
 DESCENDING_ORDER = _define_ordering("descending_order", _descending_order)
 
 
-def _comparison_count(among: Dims, wanted: Dims) -> tuple[Work, ...]:
+def _comparison_count(ordered: Dims, wanted: Dims) -> tuple[Work, ...]:
     """Count the comparisons of each wanted entry with each entry of the list, an upper bound."""
-    return operations_where((*among, *wanted), products=0, sums=0, calls=1)
+    return operations_where((*ordered, *wanted), products=0, sums=0, calls=1)
 
 
-def _define_search(name: str, side: Any) -> Definition:
+def _define_search(name: str, bound: Any) -> Definition:
+    """Register an array-level function that searches a sorted list; `bound` is NumPy's `side`."""
     return register_definition(
         Definition(
             name,
             (1, 1),
             lambda _, wanted: wanted,
             _comparison_count,
-            lambda among, wanted: np.searchsorted(among, wanted, side).astype(float),
+            lambda among, wanted: np.searchsorted(among, wanted, bound).astype(float),
             counterpart_work=lambda among, wanted: (
                 _log_cost(among[0].constant) * wanted[0].constant
             ),

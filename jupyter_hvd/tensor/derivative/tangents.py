@@ -84,7 +84,7 @@ class Linearization:
         return {s.name: s.rhs for s in self.program.statements}
 
     def factor_variables(self) -> Iterator[str]:
-        """The variables by which tangents are multiplied."""
+        """Yield the variables by which tangents are multiplied."""
         known = frozenset(self.tangents)
         for x in self.tangents:
             for addend in tangent_addends(self.statements[x], known) or ():
@@ -93,11 +93,11 @@ class Linearization:
 
 
 @deep_recursion()
-def linearize_by(of: Differentiable, name: str) -> Linearization:
+def linearize_by(function: Differentiable, name: str) -> Linearization:
     """Compute the forward derivative by one parameter. Raises TensorError where the parameter or the result is a tuple."""
-    type_ = _one_array(of, name)
-    dx = fresh(f"d{name}", {p.name for p in of.parameters})
-    program = _derive_forward(of, name, dx, type_)
+    type_ = _require_array(function, name)
+    dx = fresh(f"d{name}", {p.name for p in function.parameters})
+    program = _derive_forward(function, name, dx, type_)
     known: list[str] = []
     seed = None
     for statement in program.statements:
@@ -108,7 +108,7 @@ def linearize_by(of: Differentiable, name: str) -> Linearization:
         elif not {*operands(rhs)}.isdisjoint(known):
             known.append(statement.name)
     program = _mask_by_values(program, frozenset(known))
-    return Linearization(program, seed, tuple(known), dimensions(type_), dimensions(of.type))
+    return Linearization(program, seed, tuple(known), dimensions(type_), dimensions(function.type))
 
 
 def _mask_by_values(program: Program, tangents: frozenset[str]) -> Program:
@@ -120,7 +120,7 @@ def _mask_by_values(program: Program, tangents: frozenset[str]) -> Program:
     gens_of: dict[str, Binders] = {}
 
     def support_of_entry(factor: Factor) -> Predicate:
-        """The support of an entry."""
+        """Return the support of an entry."""
         names = index_names(gens_of[factor.name])
         at = dict(zip(names, factor.indices, strict=True))
         return substituted(supports.get(factor.name, TRUE), at)
@@ -160,17 +160,23 @@ def _support_of_rhs(rhs: Rhs, read: Callable[[Factor], Predicate]) -> Predicate:
     return TRUE
 
 
-def _derive_forward(of: Differentiable, name: str, dx: str, type_: Type) -> Program:
+def _derive_forward(function: Differentiable, name: str, dx: str, type_: Type) -> Program:
+    """Return the SSA of the forward derivative by one parameter, whose differential is the parameter `dx`."""
     with carry_origins({}):
-        moved = derivative(to_term(of.differentiable), {name: Var(dx, type_)}, fused=False)
+        moved = derivative(to_term(function.differentiable), {name: Var(dx, type_)}, fused=False)
         return simplify(to_ssa(normalize(moved)))
 
 
-def _one_array(of: Differentiable, name: str) -> Type:
-    ((_, type_),) = real_parameters(of, (name,))
+def _require_array(function: Differentiable, name: str) -> Type:
+    """Return the type of a parameter.
+
+    Raises:
+        TensorError: the parameter or the result is a tuple.
+    """
+    ((_, type_),) = real_parameters(function, (name,))
     if isinstance(type_, Product) or (type_ != real_array(type_)):
         raise TensorError(f"`{name}` is a tuple", "differentiate by one array at a time")
-    if isinstance(of.type, Product) or of.type != real_array(of.type):
+    if isinstance(function.type, Product) or function.type != real_array(function.type):
         raise TensorError(
             "the function returns a tuple", "return one array, or differentiate one part"
         )
@@ -204,17 +210,20 @@ def tangent_addends(rhs: Rhs, tangents: frozenset[str]) -> tuple[Addend, ...] | 
 
 
 @deep_recursion()
-def dense_jacobian(of: Differentiable, name: str, *, symmetric: bool = False) -> Derivative:
+def dense_jacobian(function: Differentiable, name: str, *, symmetric: bool = False) -> Derivative:
     """Apply `D⟦e⟧` to every one-hot array of one parameter: the result's dimensions, then the parameter's.
 
     For a `symmetric` Jacobian the order does not matter. Simplification removes the one-hot arrays.
     """
-    type_ = _one_array(of, name)
-    taken = {p.name for p in of.parameters}
+    type_ = _require_array(function, name)
+    taken = {p.name for p in function.parameters}
     hot, columns = fresh("hot", taken), fresh("columns", taken)
-    outer, inner = number_binders("h", dimensions(type_)), number_binders("r", dimensions(of.type))
+    outer, inner = (
+        number_binders("h", dimensions(type_)),
+        number_binders("r", dimensions(function.type)),
+    )
     with carry_origins({}):
-        moved = derivative(to_term(of.differentiable), {name: Var(hot, type_)})
+        moved = derivative(to_term(function.differentiable), {name: Var(hot, type_)})
         body = gens(outer, substitute(moved, {hot: one_hot(outer)}))
         if not symmetric:
             turned = entry(Var(columns, body.type), *map(Affine.of, index_names((*outer, *inner))))

@@ -69,7 +69,7 @@ class Derivative:
 
 
 def gradient(
-    of: Differentiable,
+    function: Differentiable,
     wrt: tuple[str, ...],
     *,
     value: bool = False,
@@ -82,73 +82,73 @@ def gradient(
     With `has_aux` the function returns a pair of the scalar and anything else, which is returned too: `(gradient, aux)`, or
     `((value, aux), gradient)`.
     """
-    program = _reverse(of, wrt, None, checkpoint, keep=value, has_aux=has_aux)
-    layout = _gradient_layout(of, wrt)
+    program = _reverse(function, wrt, None, checkpoint, keep=value, has_aux=has_aux)
+    layout = _gradient_layout(function, wrt)
     if value:
-        layout = (of.layout, layout)
+        layout = (function.layout, layout)
     elif has_aux:
-        assert of.layout is not None
-        layout = (layout, of.layout[1])
+        assert function.layout is not None
+        layout = (layout, function.layout[1])
     pulled = None if checkpoint or has_aux else Pulled(wrt, with_value=value)
     return Derivative(program, (), layout, pulled)
 
 
 def pullback(
-    of: Differentiable, wrt: tuple[str, ...], *, checkpoint: Checkpoint = False
+    function: Differentiable, wrt: tuple[str, ...], *, checkpoint: Checkpoint = False
 ) -> Derivative:
     """Return the adjoint derivative (vjp): takes one more parameter, the cotangent `dy` of the result.
 
     It returns the cotangents of the parameters `wrt`.
     """
-    type_ = soa(of.type)
-    dy = fresh("dy", {p.name for p in of.parameters})
-    program = _reverse(of, wrt, (dy, type_), checkpoint)
-    extra = (Parameter(dy, type_, of.layout),)
+    type_ = soa(function.type)
+    dy = fresh("dy", {p.name for p in function.parameters})
+    program = _reverse(function, wrt, (dy, type_), checkpoint)
+    extra = (Parameter(dy, type_, function.layout),)
     pulled = None if checkpoint else Pulled(wrt, by_cotangent=True)
-    return Derivative(program, extra, _gradient_layout(of, wrt), pulled)
+    return Derivative(program, extra, _gradient_layout(function, wrt), pulled)
 
 
 def _reverse(
-    of: Differentiable,
+    function: Differentiable,
     wrt: tuple[str, ...],
     seed: tuple[str, Type] | None,
     checkpoint: Checkpoint,
     **results: bool,
 ) -> Program:
     """Return the simplified adjoint. Without checkpoints, loops may store rows that need not wait for an iteration."""
-    program = of.differentiable
+    program = function.differentiable
     distributed = program if checkpoint else distribute_loops(program)
     if distributed is not program:
         program = simplify(distributed)
-    found = adjoint(program, real_parameters(of, wrt), seed, checkpoint=checkpoint, **results)
+    found = adjoint(program, real_parameters(function, wrt), seed, checkpoint=checkpoint, **results)
     return simplify(found)
 
 
-def pushforward(of: Differentiable, wrt: tuple[str, ...]) -> Derivative:
+def pushforward(function: Differentiable, wrt: tuple[str, ...]) -> Derivative:
     """Return the forward derivative (jvp): takes one more parameter for each of `wrt`, its differential `dx`.
 
     It returns the differential of the result.
     """
-    taken = {p.name for p in of.parameters}
-    layouts = {p.name: p.layout for p in of.parameters}
+    taken = {p.name for p in function.parameters}
+    layouts = {p.name: p.layout for p in function.parameters}
     extra: list[Parameter] = []
     sigma: dict[str, Term] = {}
-    for x, type_ in real_parameters(of, wrt):
+    for x, type_ in real_parameters(function, wrt):
         dx = fresh(f"d{x}", taken)
         taken.add(dx)
         extra.append(Parameter(dx, type_, layouts[x]))
         sigma[x] = Var(dx, type_)
     with carry_origins({}):
-        moved = to_ssa(normalize(derivative(to_term(of.differentiable), sigma)))
-        return Derivative(simplify(moved), tuple(extra), of.layout)
+        moved = to_ssa(normalize(derivative(to_term(function.differentiable), sigma)))
+        return Derivative(simplify(moved), tuple(extra), function.layout)
 
 
-def real_parameters(of: Differentiable, wrt: tuple[str, ...]) -> tuple[tuple[str, Type], ...]:
+def real_parameters(function: Differentiable, wrt: tuple[str, ...]) -> tuple[tuple[str, Type], ...]:
     """Return the parameters to differentiate by, with their types.
 
     Raises TensorError where one is a relation, an index array or an integer.
     """
-    types = {p.name: p.type for p in of.parameters}
+    types = {p.name: p.type for p in function.parameters}
     made = []
     for x in wrt:
         type_ = types.get(x)
@@ -159,12 +159,13 @@ def real_parameters(of: Differentiable, wrt: tuple[str, ...]) -> tuple[tuple[str
     return tuple(made)
 
 
-def _gradient_layout(of: Differentiable, wrt: tuple[str, ...]) -> Layout:
-    layouts = {p.name: p.layout for p in of.parameters}
+def _gradient_layout(function: Differentiable, wrt: tuple[str, ...]) -> Layout:
+    """Return the layout of a gradient: that of the parameter, or a tuple of several."""
+    layouts = {p.name: p.layout for p in function.parameters}
     return layouts[wrt[0]] if len(wrt) == 1 else tuple(layouts[x] for x in wrt)
 
 
 def one_hot(outer: Binders) -> Term:
-    """`⊞k. [k=h]·1` over the dimensions of h."""
+    """Return `⊞k. [k=h]·1` over the dimensions of h."""
     inner = number_binders("k", in_ranges(outer))
     return gens(inner, guard(indices_equal(inner, index_names(outer)), Const(1)))

@@ -126,7 +126,7 @@ def _read_source(body: Callable[..., Any]) -> str:
 
 
 def _name_repeated(function: ast.FunctionDef, names: frozenset[str]) -> None:
-    """Make `x = e` of it `x = __let__("x", e)`, where x is one of these names."""
+    """Replace `x = e` in a function by `x = __let__("x", e)`, where x is one of `names`."""
     for node in ast.walk(function):
         if not isinstance(node, ast.Assign):
             continue

@@ -56,10 +56,10 @@ class Operand:
         """The array with its axes reversed."""
         return wrapped(self.tracer, self.tracer.attribute(self.value, "T"))
 
-    def __getitem__(self, places: Any) -> Any:
+    def __getitem__(self, indices: Any) -> Any:
         t = self.tracer
-        places = unwrapped(places if isinstance(places, tuple) else (places,))
-        return wrapped(t, t.entry(t.here, self.value, *places))
+        indices = unwrapped(indices if isinstance(indices, tuple) else (indices,))
+        return wrapped(t, t.entry(t.here, self.value, *indices))
 
     def __iter__(self) -> Iterator[Any]:
         return iter([wrapped(self.tracer, row) for row in self.tracer.several(self.value)])

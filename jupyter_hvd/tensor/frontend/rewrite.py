@@ -247,7 +247,7 @@ class _Outside(ast.NodeTransformer):
         """Replace a read of a name from outside by a call of the tracer."""
         if node.id not in self.names or not isinstance(node.ctx, ast.Load):
             return node
-        given = [_name(OUTSIDE), ast.Constant(node.id), node]
+        given = [_name_node(OUTSIDE), ast.Constant(node.id), node]
         made = ast.copy_location(ast.Call(_tracer_method("named_outside"), given, []), node)
         self.made.add(made)
         return made
@@ -456,7 +456,7 @@ class _Rewriter:
         if not self.depth:
             made.args = _strip_parameters(node.args)
             return made
-        value: ast.expr = _name(node.name)
+        value: ast.expr = _name_node(node.name)
         for decorator in reversed(decorators):
             value = self.call(node, "call", decorator, value)
         return [made, _make_assignment(node, [node.name], value)] if decorators else made
@@ -576,7 +576,7 @@ class _Rewriter:
         if added is not None and self.loops:
             name, operator = added
             assert isinstance(made.value, ast.Call)
-            return self._augment_call(node, name, operator, made.value.args[-1], "anew")
+            return self._augment_call(node, name, operator, made.value.args[-1], "augment_copy")
         names = _target_names(target)
         value = self._bind_call(node, target, made.value)
         return _make_assignment(node, names, value, always=not isinstance(target, ast.Name))
@@ -584,23 +584,23 @@ class _Rewriter:
     def _assign_all_targets(self, node: ast.Assign, made: ast.Assign) -> Iterator[ast.stmt]:
         """Yield the assignments of `a = b[0] = e`, in Python's order."""
         same = "__same__"
-        yield _make_assignment(node, [same], self._bind_call(node, _name(same), made.value))
+        yield _make_assignment(node, [same], self._bind_call(node, _name_node(same), made.value))
         for one, read in zip(node.targets, made.targets, strict=True):
             match one:
                 case ast.Subscript():
-                    yield self._store_call(node, one, read, "", _name(same))
+                    yield self._store_call(node, one, read, "", _name_node(same))
                 case ast.Tuple() | ast.List():
-                    value = self._bind_call(node, one, _name(same))
+                    value = self._bind_call(node, one, _name_node(same))
                     yield _make_assignment(node, _target_names(one), value, always=True)
                 case _:
-                    yield _make_assignment(node, _target_names(one), _name(same))
+                    yield _make_assignment(node, _target_names(one), _name_node(same))
 
     def _assign_entries(self, node: ast.Assign, made: ast.Assign) -> Iterator[ast.stmt]:
         """Yield the assignments of `y[i], y[j] = a, b`: both values first, then one target after the other."""
         target, read = _as_tuple_target(node.targets[0]), _as_tuple_target(made.targets[0])
         self.made += 1
         plain = [
-            _name(f"__entry_{self.made}_{j}") if isinstance(one, ast.Subscript) else one
+            _name_node(f"__entry_{self.made}_{j}") if isinstance(one, ast.Subscript) else one
             for j, one in enumerate(target.elts)
         ]
         listed = ast.Tuple(plain, ast.Store())
@@ -659,7 +659,7 @@ class _Rewriter:
             made = array
         parts = ast.Constant(operator), ast.Constant(name), self.current(name)
         return _make_assignment(
-            node, [name], self.call(node, "store", *parts, _tuple(places), value)
+            node, [name], self.call(node, "store", *parts, _tuple_node(places), value)
         )
 
     def _bind_call(self, node: ast.AST, target: ast.expr, value: ast.expr) -> ast.Call:
@@ -671,14 +671,14 @@ class _Rewriter:
 
     def current(self, name: str, local: bool = False) -> ast.Call:
         """Return the tracer's call for a name's present value, which may be that it has none."""
-        given = [_lambda([], _name(name)), *([ast.Constant(value=True)] if local else [])]
+        given = [_lambda_node([], _name_node(name)), *([ast.Constant(value=True)] if local else [])]
         return ast.Call(_tracer_method("current"), given, [])
 
     def _initial_values(self, node: ast.stmt, names: Iterable[str]) -> ast.Tuple:
         """Return the values before a loop of the names that it changes; names that occur only in the loop are marked."""
         inside = _count_occurrences([node])
         local = {x for x in names if inside[x] == self.occurring[x] > 0}
-        return _tuple(self.current(x, x in local) for x in names)
+        return _tuple_node(self.current(x, x in local) for x in names)
 
     # Statements of several lines: their parts become functions
 
@@ -716,10 +716,10 @@ class _Rewriter:
             "repeat",
             _target_pattern(node.target),
             made.iter if node.iter in self.ranges else self.call(node.iter, "each", made.iter),
-            _strings(changed),
-            _tuple(map(ast.Constant, changed.values())),
+            _string_tuple(changed),
+            _tuple_node(map(ast.Constant, changed.values())),
             self._initial_values(node, changed),
-            _name(turn.name),
+            _name_node(turn.name),
         )
         result = _make_assignment(node, [*changed], call, always=True)
         return [*before, turn, result, *self._else_branch(node, made, flag)]
@@ -742,7 +742,7 @@ class _Rewriter:
         elif self._may_jump(*node.body):
             body = self._remove_jumps(node, body, flag)
         turn = self._make_function(
-            node, name, _arguments([*items, *changed]), body, _names(changed)
+            node, name, _parameters_node([*items, *changed]), body, _name_tuple(changed)
         )
         return turn, changed, before, flag if before else ""
 
@@ -764,9 +764,9 @@ class _Rewriter:
         going = self._flag_is_unset(_error_location(node), flag)
         return begun, self._make_choice(node, going, self._remove_jumps(node, statements, flag), [])
 
-    def _flag_is_unset(self, shown: ast.AST, flag: str) -> ast.Call:
-        """Return the condition that no `break` has set a flag."""
-        return self.call(shown, "call", _tracer_method("is_unset"), _name(flag))
+    def _flag_is_unset(self, source_node: ast.AST, flag: str) -> ast.Call:
+        """Return the condition that no `break` has set a flag, at the position of `source_node`."""
+        return self.call(source_node, "call", _tracer_method("is_unset"), _name_node(flag))
 
     def visit_While(self, node: ast.While) -> None:
         """Check that a `while` loop has a known bound on its iterations, and enter it."""
@@ -790,11 +790,11 @@ class _Rewriter:
         call = self.call(
             node.test,
             "repeat_while",
-            _strings(changed),
-            _tuple(map(ast.Constant, changed.values())),
-            _lambda(changed, made.test),
+            _string_tuple(changed),
+            _tuple_node(map(ast.Constant, changed.values())),
+            _lambda_node(changed, made.test),
             self._initial_values(node, changed),
-            _name(turn.name),
+            _name_node(turn.name),
             self._find_bound(node),
             ast.Constant(bool(flag)),
         )
@@ -810,15 +810,15 @@ class _Rewriter:
                 left, right = self.sides[limit.test]
                 name, is_left, more = counter
                 bound = copy.deepcopy(right if is_left else left)
-                return _tuple([ast.Constant(name), bound, ast.Constant(more + limit.ends)])
+                return _tuple_node([ast.Constant(name), bound, ast.Constant(more + limit.ends)])
         most = self._bound_in_comment(node)
         if most is None:
             return ast.Constant(None)
         if not most.isdigit():
             self.names[most] = None
             self.in_comments.add(most)
-        limiting = ast.Constant(int(most)) if most.isdigit() else _name(most)
-        return _tuple([ast.Constant(""), limiting, ast.Constant(0)])
+        limiting = ast.Constant(int(most)) if most.isdigit() else _name_node(most)
+        return _tuple_node([ast.Constant(""), limiting, ast.Constant(0)])
 
     def _bound_in_comment(self, node: ast.While) -> str | None:
         """Return the bound in the comment `# at most …` beside a `while`; None if there is none."""
@@ -898,14 +898,14 @@ class _Rewriter:
             _error_location(node),
             "branch",
             test,
-            _strings(names),
-            _tuple(map(self.current, names)),
-            _name(then),
-            _name(other),
+            _string_tuple(names),
+            _tuple_node(map(self.current, names)),
+            _name_node(then),
+            _name_node(other),
         )
         return [
-            self._make_function(node, then, _arguments(names), first, _names(names)),
-            self._make_function(node, other, _arguments(names), second, _names(names)),
+            self._make_function(node, then, _parameters_node(names), first, _name_tuple(names)),
+            self._make_function(node, other, _parameters_node(names), second, _name_tuple(names)),
             _make_assignment(node, names, call, always=True),
         ]
 
@@ -944,9 +944,9 @@ class _Rewriter:
             )
 
         def arguments() -> ast.arguments:
-            return _arguments([*self.assigned], [self.current(x) for x in self.assigned])
+            return _parameters_node([*self.assigned], [self.current(x) for x in self.assigned])
 
-        call = self.call(node.test, "returned", made.test, _name(then), _name(other))
+        call = self.call(node.test, "returned", made.test, _name_node(then), _name_node(other))
         return [
             self._make_function(node, then, arguments(), self._close_block(first), None),
             self._make_function(node, other, arguments(), self._close_block(second), None),
@@ -988,11 +988,11 @@ class _Rewriter:
     def leave_DictComp(self, node: ast.DictComp, made: ast.DictComp) -> ast.expr:
         """Return the tracer's call for a dictionary comprehension."""
         (loop,) = made.generators
-        body: ast.expr = _tuple([made.key, made.value])
+        body: ast.expr = _tuple_node([made.key, made.value])
         for condition in reversed(loop.ifs):
-            ways = _lambda([], body), _lambda([], ast.Constant(None))
+            ways = _lambda_node([], body), _lambda_node([], ast.Constant(None))
             body = self.call(node, "choose", condition, *ways)
-        part = _lambda(_target_names(loop.target), body)
+        part = _lambda_node(_target_names(loop.target), body)
         return self.call(node, "dictionary", _target_pattern(loop.target), loop.iter, part)
 
     def visit_GeneratorExp(self, node: ast.GeneratorExp) -> None:
@@ -1044,14 +1044,14 @@ class _Rewriter:
         list_ = "__list__"
         loop, *inner = loops
         body = (
-            self._append_call(node, inner, entry, _name(list_))
+            self._append_call(node, inner, entry, _name_node(list_))
             if inner
-            else self.call(node, "append", _name(list_), entry)
+            else self.call(node, "append", _name_node(list_), entry)
         )
         for condition in reversed(loop.ifs):
-            one = _lambda([list_], body)
-            body = self.call(node, "append_if", condition, one, _name(list_))
-        turn = _lambda([*_target_names(loop.target), list_], body)
+            one = _lambda_node([list_], body)
+            body = self.call(node, "append_if", condition, one, _name_node(list_))
+        turn = _lambda_node([*_target_names(loop.target), list_], body)
         return self.call(node, "append_all", _target_pattern(loop.target), loop.iter, turn, begun)
 
     def _loop_call(
@@ -1068,8 +1068,8 @@ class _Rewriter:
         for condition in reversed(loop.ifs):
             if method == "all":
                 condition = self.call(node, "negated", condition)
-            body = self.call(node, GIVEN[method], condition, _lambda([], body))
-        turn = _lambda(_target_names(loop.target), body)
+            body = self.call(node, GIVEN[method], condition, _lambda_node([], body))
+        turn = _lambda_node(_target_names(loop.target), body)
         return self.call(node, method, _target_pattern(loop.target), loop.iter, turn)
 
     # Expressions
@@ -1093,7 +1093,7 @@ class _Rewriter:
         return call
 
     def leave_IfExp(self, node: ast.IfExp, made: ast.IfExp) -> ast.expr:
-        branches = _lambda([], made.body), _lambda([], made.orelse)
+        branches = _lambda_node([], made.body), _lambda_node([], made.orelse)
         return self.call(node, "choose", made.test, *branches)
 
     def leave_BoolOp(self, node: ast.BoolOp, made: ast.BoolOp) -> ast.expr:
@@ -1103,7 +1103,7 @@ class _Rewriter:
         for value, other in zip(node.values[1:], others, strict=True):
             so_far = ast.copy_location(ast.Constant(None), node)
             so_far.end_lineno, so_far.end_col_offset = value.end_lineno, value.end_col_offset
-            found = self.call(so_far, method, found, _lambda([], other))
+            found = self.call(so_far, method, found, _lambda_node([], other))
         return found
 
     def leave_UnaryOp(self, node: ast.UnaryOp, made: ast.UnaryOp) -> ast.expr:
@@ -1114,7 +1114,9 @@ class _Rewriter:
         """Return the tracer's call for a chain of comparisons."""
         sides = [made.left, *made.comparators]
         self.sides[node] = sides
-        return self.call(node, "compare", _strings(_SIGNS[type(op)] for op in node.ops), *sides)
+        return self.call(
+            node, "compare", _string_tuple(_SIGNS[type(op)] for op in node.ops), *sides
+        )
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
         """Note a long chain of operations, which would nest too deeply."""
@@ -1129,7 +1131,7 @@ class _Rewriter:
         if node not in self.chained:
             return self.call(node, "binary", op, made.left, made.right)
         # The calls for the operations of a chain would be nested as deep as it is long.
-        step = _tuple([self.call(node, "at").args[0], op])
+        step = _tuple_node([self.call(node, "at").args[0], op])
         if node is self.chained[node]:
             call = ast.Call(_tracer_method("chain"), [made.left, step, made.right], [])
             return ast.copy_location(call, node)
@@ -1213,7 +1215,7 @@ def _target_pattern(target: ast.expr) -> ast.expr:
     """Return a target as the tracer takes it: `("i", ("a", "*b"))`."""
     match target:
         case ast.Tuple(elts=parts) | ast.List(elts=parts):
-            return _tuple(map(_target_pattern, parts))
+            return _tuple_node(map(_target_pattern, parts))
         case ast.Starred(value=ast.Name(id=name)):
             return ast.Constant(f"*{name}")
         case ast.Name(id=name):
@@ -1221,25 +1223,29 @@ def _target_pattern(target: ast.expr) -> ast.expr:
     raise TypeError(target)
 
 
-def _name(name: str) -> ast.Name:
+def _name_node(name: str) -> ast.Name:
+    """Return a node that reads a name."""
     return ast.Name(name, ast.Load())
 
 
 def _tracer_method(name: str) -> ast.Attribute:
     """Return the expression of one of the tracer's methods."""
-    return ast.Attribute(_name(TRACER), name, ast.Load())
+    return ast.Attribute(_name_node(TRACER), name, ast.Load())
 
 
-def _tuple(parts: Iterable[ast.expr]) -> ast.Tuple:
+def _tuple_node(parts: Iterable[ast.expr]) -> ast.Tuple:
+    """Return a node that makes a tuple."""
     return ast.Tuple([*parts], ast.Load())
 
 
-def _strings(names: Iterable[str]) -> ast.Tuple:
-    return _tuple(map(ast.Constant, names))
+def _string_tuple(names: Iterable[str]) -> ast.Tuple:
+    """Return a node that makes a tuple of strings."""
+    return _tuple_node(map(ast.Constant, names))
 
 
-def _names(names: Iterable[str]) -> ast.Tuple:
-    return _tuple(map(_name, names))
+def _name_tuple(names: Iterable[str]) -> ast.Tuple:
+    """Return a node that makes a tuple of the values of names."""
+    return _tuple_node(map(_name_node, names))
 
 
 def _make_assignment(
@@ -1251,24 +1257,26 @@ def _make_assignment(
     return ast.copy_location(ast.Assign([target], value), node)
 
 
-def _arguments(names: Iterable[str], defaults: Sequence[ast.expr] = ()) -> ast.arguments:
+def _parameters_node(names: Iterable[str], defaults: Sequence[ast.expr] = ()) -> ast.arguments:
+    """Return a parameter list with these names."""
     return ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [*defaults])
 
 
-def _strip_parameters(given: ast.arguments) -> ast.arguments:
+def _strip_parameters(signature: ast.arguments) -> ast.arguments:
     """Return the parameters without annotations and defaults."""
 
     def plain(parameters: Iterable[ast.arg]) -> list[ast.arg]:
         return [ast.arg(x.arg) for x in parameters]
 
-    more = [x and ast.arg(x.arg) for x in (given.vararg, given.kwarg)]
-    only = plain(given.kwonlyargs)
-    first = plain((*given.posonlyargs, *given.args))
+    more = [x and ast.arg(x.arg) for x in (signature.vararg, signature.kwarg)]
+    only = plain(signature.kwonlyargs)
+    first = plain((*signature.posonlyargs, *signature.args))
     return ast.arguments([], first, more[0], only, [None] * len(only), more[1], [])
 
 
-def _lambda(names: Iterable[str], body: ast.expr) -> ast.Lambda:
-    return ast.Lambda(_arguments(names), body)
+def _lambda_node(names: Iterable[str], body: ast.expr) -> ast.Lambda:
+    """Return a node that makes a function with these parameters."""
+    return ast.Lambda(_parameters_node(names), body)
 
 
 def _find_elif(node: ast.If) -> ast.If | None:

@@ -49,11 +49,15 @@ if TYPE_CHECKING:
 _PYTHONS = (AttributeError, NameError, LookupError, ArithmeticError)
 
 
-def stand_in(tracer: Tracer, name: str, type_: ParameterType, layout: Layout, given: Any) -> Any:
-    """Return what a parameter of this type is called with while tracing. `given` is the value of one that is no tensor."""
+def stand_in(tracer: Tracer, name: str, type_: ParameterType, layout: Layout, constant: Any) -> Any:
+    """Return the object with which a parameter of this type is called while tracing.
+
+    Args:
+        constant: the value of a parameter that is no tensor.
+    """
     match type_:
         case Static():
-            return tracer.from_outside(Reference(None, name), given)
+            return tracer.from_outside(Reference(None, name), constant)
         case Integer(int(value)):
             return value
         case Integer():

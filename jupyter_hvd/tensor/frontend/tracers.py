@@ -101,8 +101,8 @@ class Data:
         """Return a part with these sizes.
 
         Args:
-            places: maps indices of the part to indices here.
-            step: makes the part before a call, if it can be.
+            places: maps indices of the part to indices of this array.
+            step: computes the part before a call, if that is possible.
         """
         here = self.places
         steps = None if step is None or self.steps is None else (*self.steps, step)
@@ -386,7 +386,7 @@ def is_index_array(value: Any) -> bool:
 
 
 def lists_of(value: Any) -> int:
-    """How many levels of Python's lists a value is."""
+    """Return how many levels of Python's lists a value is; 0 for an array."""
     if isinstance(value, Value):
         return value.nature.lists
     return 1 if isinstance(value, list) else 0
@@ -407,7 +407,7 @@ def as_truth(value: Any) -> Any:
 
 
 def describe(type_: Type, words: Mapping[str, str]) -> str:
-    """A type in words, its sizes as a user writes them."""
+    """Return a type in words, with its sizes as the user writes them."""
     match type_:
         case Array():
             written = {size: Affine.of(word) for size, word in words.items()}
@@ -436,5 +436,5 @@ def kind(value: Any) -> str:
 
 
 def set_help(name: str) -> str:
-    """What a set of tuples is used for."""
+    """Return advice on how to use a set of tuples."""
     return f"it is a relation: `(i, j) in {name}`"

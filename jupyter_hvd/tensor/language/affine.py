@@ -31,10 +31,12 @@ class Affine(metaclass=HashConsed):
 
     @cached_property
     def names(self) -> frozenset[str]:
+        """The names that occur in the expression."""
         return frozenset(name for name, _ in self.terms)
 
     @property
     def is_constant(self) -> bool:
+        """Whether no name occurs in the expression."""
         return not self.terms
 
     @property
@@ -44,6 +46,7 @@ class Affine(metaclass=HashConsed):
         return self.terms[0][0] if bare else None
 
     def coefficient(self, name: str) -> int:
+        """Return the coefficient of a name; 0 if it does not occur."""
         return next((k for other, k in self.terms if other == name), 0)
 
     def substitute(self, values: Mapping[str, Affine]) -> Affine:
@@ -61,7 +64,7 @@ class Affine(metaclass=HashConsed):
             constant += value.constant * k
             for other, j in value.terms:
                 sums[other] = sums.get(other, 0) + j * k
-        return _affine(sums, constant)
+        return _make_affine(sums, constant)
 
     def rename_names(self, names: Mapping[str, str]) -> Affine:
         """Return the expression with names replaced by others."""
@@ -92,14 +95,14 @@ class Affine(metaclass=HashConsed):
         sums = dict(self.terms)
         for name, k in other.terms:
             sums[name] = sums.get(name, 0) + k
-        return _affine(sums, self.constant + other.constant)
+        return _make_affine(sums, self.constant + other.constant)
 
     def __sub__(self, other: Affine | int) -> Affine:
         other = Affine.of(other)
         sums = dict(self.terms)
         for name, k in other.terms:
             sums[name] = sums.get(name, 0) - k
-        return _affine(sums, self.constant - other.constant)
+        return _make_affine(sums, self.constant - other.constant)
 
     def __mul__(self, factor: int) -> Affine:
         if factor == 0:
@@ -117,5 +120,6 @@ class Affine(metaclass=HashConsed):
         return text if not self.constant else f"{text}{self.constant:+d}"
 
 
-def _affine(sums: Mapping[str, int], constant: int) -> Affine:
+def _make_affine(sums: Mapping[str, int], constant: int) -> Affine:
+    """Return the expression with these coefficients, without zeros."""
     return Affine(tuple(sorted(term for term in sums.items() if term[1])), constant)

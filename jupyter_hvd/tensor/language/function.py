@@ -65,13 +65,17 @@ class Function:
         return None
 
     def total_derivative(self, active: tuple[int, ...]) -> Function:
-        """`Df(X; dX)` as one primitive (6.6)."""
+        """Return `Df(X; dX)` as one primitive (6.6).
+
+        Args:
+            active: the positions of the arguments that have tangents.
+        """
         made = self.derived(Total(active))
         assert made is not None
         return made
 
     def cotangent_function(self, k: int) -> Function:
-        """`Dᵀf(X, dY)` for argument k as one primitive (6.47)."""
+        """Return `Dᵀf(X, dY)` for argument k as one primitive (6.47)."""
         made = self.derived(Cotangent(k))
         assert made is not None
         return made

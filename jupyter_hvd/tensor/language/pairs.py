@@ -24,6 +24,7 @@ class Form:
     make: Callable[..., Any]
 
     def rebuild_value(self, parts: Sequence[Any]) -> Any:
+        """Return a value of the user's type with these parts."""
         if self.names:
             return self.make(**dict(zip(self.names, parts, strict=True)))
         return self.make(parts)
@@ -75,7 +76,7 @@ def lay_out(value: Any) -> Any:
 def has_parts(value: Any) -> bool:
     """Whether a value is a tuple, a list, a dictionary or a dataclass."""
     kind = type(value)
-    return (_LAYING.get(kind) or _find_layout(kind)) is not _as_it_is
+    return (_LAYING.get(kind) or _find_layout(kind)) is not _return_unchanged
 
 
 _LAYING: dict[type, Callable[[Any], Any]] = {}  # what lays out the values of a type
@@ -90,36 +91,39 @@ def _find_layout(kind: type) -> Callable[[Any], Any]:
 def _make_layout_function(kind: type) -> Callable[[Any], Any]:
     """Make the function that lays out values of a type; the identity for a type without parts."""
     if issubclass(kind, dict):
-        return _laid_dictionary
+        return _lay_out_dictionary
     if is_dataclass(kind):
         form = Form(tuple(field.name for field in fields(kind)), kind)
-        return lambda value: Laid(_laid_parts([getattr(value, x) for x in form.names]), form)
+        return lambda value: Laid(_lay_out_parts([getattr(value, x) for x in form.names]), form)
     if issubclass(kind, Laid):
-        return lambda value: Laid(_laid_parts(value), value.form)
+        return lambda value: Laid(_lay_out_parts(value), value.form)
     if issubclass(kind, tuple):
         names = getattr(kind, "_fields", ())
         if not names:
-            return lambda value: tuple(_laid_parts(value))
+            return lambda value: tuple(_lay_out_parts(value))
         form = Form(names, kind)
-        return lambda value: Laid(_laid_parts(value), form)
-    return _laid_list if issubclass(kind, list) else _as_it_is
+        return lambda value: Laid(_lay_out_parts(value), form)
+    return _lay_out_list if issubclass(kind, list) else _return_unchanged
 
 
-def _laid_parts(values: Iterable[Any]) -> list[Any]:
+def _lay_out_parts(values: Iterable[Any]) -> list[Any]:
+    """Convert the parts of a value to tuples."""
     made = []
     for value in values:  # without a call for each array
         lay = _LAYING.get(type(value)) or _find_layout(type(value))
-        made.append(value if lay is _as_it_is else lay(value))
+        made.append(value if lay is _return_unchanged else lay(value))
     return made
 
 
-def _as_it_is(value: Any) -> Any:
+def _return_unchanged(value: Any) -> Any:
+    """Return the value."""
     return value
 
 
-def _laid_dictionary(value: dict[Any, Any]) -> Any:
+def _lay_out_dictionary(value: dict[Any, Any]) -> Any:
+    """Convert a dictionary with string keys to a tuple; return others unchanged."""
     form = _form_of_keys(tuple(value))
-    return value if form is None else Laid(_laid_parts(value.values()), form)
+    return value if form is None else Laid(_lay_out_parts(value.values()), form)
 
 
 @lru_cache(maxsize=1024)
@@ -128,8 +132,11 @@ def _form_of_keys(keys: tuple[Any, ...]) -> Form | None:
     return Form(keys, dict) if keys and all(isinstance(key, str) for key in keys) else None
 
 
-def _laid_list(value: list[Any]) -> Any:
-    return convert_number_list(value) if _holds_numbers(value) else Laid(_laid_parts(value), LIST)
+def _lay_out_list(value: list[Any]) -> Any:
+    """Convert a list of numbers to an array, another one to a tuple."""
+    return (
+        convert_number_list(value) if _holds_numbers(value) else Laid(_lay_out_parts(value), LIST)
+    )
 
 
 def field_names(class_: type) -> tuple[str, ...]:
@@ -148,6 +155,7 @@ def _holds_numbers(value: list[Any]) -> bool:
 
 
 def _is_number(entry: Any) -> bool:
+    """Whether an entry of a list is a number, or a list of numbers."""
     if isinstance(entry, list):
         return _holds_numbers(entry)
     if entry is None or isinstance(entry, dict | tuple | str) or is_dataclass(entry):
@@ -243,6 +251,7 @@ def struct_of_arrays(value: Any, type_: Type) -> Any:
 
 
 def _gather_entries(type_: Type, entries: list[Any]) -> Any:
+    """Convert a list of tuples, of a type in struct-of-arrays form, to a tuple of lists."""
     if not isinstance(type_, Product):
         return entries
     parts = enumerate((type_.first, type_.second))

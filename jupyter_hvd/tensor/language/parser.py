@@ -77,9 +77,15 @@ class _Parser:
 
     @property
     def next(self) -> str:
+        """The next token, not yet taken; "" at the end."""
         return self.tokens[self.at] if self.at < len(self.tokens) else ""
 
     def take_token(self, expected: str | None = None) -> str:
+        """Return the next token and move past it.
+
+        Raises:
+            ValueError: there is none, or it is not the expected one.
+        """
         token = self.next
         if not token or (expected is not None and token != expected):
             before = " ".join(self.tokens[max(0, self.at - 8) : self.at])
@@ -88,30 +94,34 @@ class _Parser:
         return token
 
     def accept_token(self, token: str) -> bool:
+        """Move past the next token if it is this one; return whether it was."""
         if self.next == token:
             self.at += 1
             return True
         return False
 
     def check_finished(self, result: T) -> T:
+        """Return the result; raise ValueError if tokens are left."""
         if self.next:
             raise ValueError(f"expected the end, found `{self.next}`")
         return result
 
     def parse_function(self) -> Lambda:
+        """Parse `λ(x: T, …). e`."""
         self.take_token("λ")
         self.take_token("(")
         fields: list[tuple[str, ParameterType]] = []
         while not self.accept_token(")"):
             name = self.take_token()
             self.take_token(":")
-            fields.append((name, self.parameter_type()))
+            fields.append((name, self.parse_parameter_type()))
             self.accept_token(",")
         self.take_token(".")
         self.types |= {name: t for name, t in fields if isinstance(t, Real | Product | Array)}
         return Lambda("arg", tuple(fields), self.parse_expression())
 
-    def parameter_type(self) -> ParameterType:
+    def parse_parameter_type(self) -> ParameterType:
+        """Parse a type, or `{ℤ^k}`, `[n]𝔹`, `[n]ℤ`, `ℤ`."""
         if self.accept_token("{"):
             self.take_token("ℤ")
             self.take_token("^")
@@ -130,14 +140,16 @@ class _Parser:
         return self.parse_type()
 
     def parse_type(self) -> Type:
-        first = self.simple_type()
+        """Parse `T × T`."""
+        first = self.parse_simple_type()
         return Product(first, self.parse_type()) if self.accept_token("×") else first
 
-    def simple_type(self) -> Type:
+    def parse_simple_type(self) -> Type:
+        """Parse `[n]T`, `(T)` or `ℝ`."""
         if self.accept_token("["):
             size = self.parse_affine()
             self.take_token("]")
-            return Array(size, self.simple_type())
+            return Array(size, self.parse_simple_type())
         if self.accept_token("("):
             inside = self.parse_type()
             self.take_token(")")
@@ -146,6 +158,7 @@ class _Parser:
         return REAL
 
     def parse_expression(self) -> Term:
+        """Parse `let x = e in e` or `e + e`."""
         if self.accept_token("let"):
             name = self.take_token()
             self.take_token("=")
@@ -158,6 +171,7 @@ class _Parser:
         return e
 
     def _parse_under(self, types: Mapping[str, Type], read: Callable[[], Term]) -> Term:
+        """Parse with more variables in scope."""
         before = self.types
         self.types = {**before, **types}
         body = read()
@@ -165,6 +179,7 @@ class _Parser:
         return body
 
     def parse_product(self) -> Term:
+        """Parse `[p]·e` or `e·e`."""
         if self.accept_token("["):
             p = self.parse_disjunction()
             self.take_token("]")
@@ -176,6 +191,7 @@ class _Parser:
         return e
 
     def parse_prefix(self) -> Term:
+        """Parse `⊞ i:n. e`, `Σ i:n. e`, a loop, `π0 e`, or `e[a, …]`."""
         for token, make in (("⊞", Gen), ("Σ", Sum)):
             if self.accept_token(token):
                 index, size = self.parse_binder()
@@ -207,6 +223,7 @@ class _Parser:
         return Iterate(index, size, tuple(starts), tuple(starts.values()), body)
 
     def parse_binder(self) -> tuple[str, Affine]:
+        """Parse `i:n.`."""
         index = self.take_token()
         self.take_token(":")
         size = self.parse_affine()
@@ -214,6 +231,7 @@ class _Parser:
         return index, size
 
     def parse_atom(self) -> Term:
+        """Parse a term in brackets, a pair, a number, a variable or a call."""
         if self.accept_token("("):
             e = self.parse_expression()
             if self.accept_token(","):
@@ -246,6 +264,7 @@ class _Parser:
         return tuple(found)
 
     def parse_number(self) -> Const:
+        """Parse an integer, a float, a fraction or `∞`, with a sign."""
         sign = -1 if self.accept_token("-") else 1
         token = self.take_token().replace("∞", "inf")
         if self.accept_token("/"):
@@ -253,12 +272,14 @@ class _Parser:
         return Const(sign * (int(token) if token.isdigit() else float(token)))
 
     def parse_affine(self) -> Affine:
-        total = self.affine_term()
+        """Parse a sum of affine terms."""
+        total = self.parse_affine_term()
         while self.next in ("+", "-"):
-            total = total + self.affine_term()
+            total = total + self.parse_affine_term()
         return total
 
-    def affine_term(self) -> Affine:
+    def parse_affine_term(self) -> Affine:
+        """Parse `k·i`, `i` or `k`, with a sign."""
         sign = -1 if self.accept_token("-") else 1
         self.accept_token("+")
         token = self.take_token()
@@ -268,18 +289,21 @@ class _Parser:
         return Affine.of(self.take_token()) * k if self.accept_token("·") else Affine.of(k)
 
     def parse_disjunction(self) -> Predicate:
+        """Parse `p ∨ …`."""
         parts = [self.parse_conjunction()]
         while self.accept_token("∨"):
             parts.append(self.parse_conjunction())
         return parts[0] if len(parts) == 1 else disj(*parts)
 
     def parse_conjunction(self) -> Predicate:
+        """Parse `p ∧ …`."""
         parts = [self.parse_condition()]
         while self.accept_token("∧"):
             parts.append(self.parse_condition())
         return parts[0] if len(parts) == 1 else conj(*parts)
 
     def parse_condition(self) -> Predicate:
+        """Parse `true`, `false`, `(p)`, `∃ i:n. p`, `R(a, …)`, `¬R(a, …)` or a comparison."""
         if self.accept_token("true"):
             return TRUE
         if self.accept_token("false"):
@@ -302,7 +326,11 @@ class _Parser:
 
 
 def _find_printed_function(name: str) -> Function:
-    """The primitive that is printed so; KeyError where there is none."""
+    """Return the primitive that is printed with this name, derived ones included.
+
+    Raises:
+        KeyError: there is none.
+    """
     how: Derivation
     with suppress(KeyError):
         return find_function(name)

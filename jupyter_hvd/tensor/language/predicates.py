@@ -54,9 +54,11 @@ class Compare(Predicate):
 
     @cached_property
     def difference(self) -> Affine:
+        """The right side minus the left side."""
         return self.right - self.left
 
     def written(self, s: Style) -> tuple[str, Precedence]:
+        """Return the text in a style, and its precedence."""
         return s.compare(self.op, self.left, self.right), Precedence.ATOM
 
 
@@ -77,6 +79,7 @@ class Related(Predicate):
         return frozenset((self.relation,))
 
     def written(self, s: Style) -> tuple[str, Precedence]:
+        """Return the text in a style, and its precedence."""
         inside = ", ".join(map(s.affine, self.arguments))
         negation = s.negation if self.negated else ""
         return f"{negation}{s.name(self.relation)}({inside})", Precedence.ATOM
@@ -94,8 +97,8 @@ class _Parts(Predicate):
     def relations(self) -> frozenset[str]:
         return frozenset().union(*(p.relations for p in self.parts))
 
-    def _joined(self, s: Style, sign: str, empty: str) -> tuple[str, Precedence]:
-        """The parts, those that are themselves joined or quantified in brackets."""
+    def _join_parts(self, s: Style, sign: str, empty: str) -> tuple[str, Precedence]:
+        """Return the parts joined by a sign, those that are joined or quantified themselves in brackets."""
         if not self.parts:
             return empty, Precedence.ATOM
         return sign.join(
@@ -107,14 +110,16 @@ class And(_Parts):
     """`p ∧ …`; `true` without parts."""
 
     def written(self, s: Style) -> tuple[str, Precedence]:
-        return self._joined(s, s.conj, s.true)
+        """Return the text in a style, and its precedence."""
+        return self._join_parts(s, s.conj, s.true)
 
 
 class Or(_Parts):
     """`p ∨ …`; `false` without parts."""
 
     def written(self, s: Style) -> tuple[str, Precedence]:
-        return self._joined(s, s.disj, s.false)
+        """Return the text in a style, and its precedence."""
+        return self._join_parts(s, s.disj, s.false)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +139,7 @@ class Exists(Predicate):
         return self.body.relations
 
     def written(self, s: Style) -> tuple[str, Precedence]:
+        """Return the text in a style, and its precedence."""
         body = self.body.written(s)[0]
         return s.exists.format(s.name(self.index), s.affine(self.size), body), Precedence.BODY
 
@@ -187,7 +193,7 @@ def is_asserted(p: Predicate) -> TypeGuard[Related]:
 
 
 def in_range(a: Affine, size: Affine) -> Predicate:
-    """`0 ≤ a < size`."""
+    """Return the predicate `0 ≤ a < size`."""
     return conj(compare("≤", 0, a), compare("<", a, size))
 
 
@@ -326,6 +332,7 @@ class NamesInUse:
 
 
 def _number_name(base: str, taken: frozenset[str] | set[str], numbers: dict[str, int]) -> str:
+    """Return `base` with a number, so that the name is not taken; remember the number in `numbers`."""
     stem = base.rstrip("0123456789").rstrip("_") or base
     k = numbers.get(stem, 1)
     while f"{stem}_{k}" in taken:

@@ -55,18 +55,18 @@ class Style:
     words: Mapping[str, str] = field(default_factory=dict)  # what is written for some names
 
     def name(self, name: str) -> str:
-        """A variable, an index, a size or a relation."""
+        """Return the text of a variable, index, size or relation."""
         return _latex_name(name) if self.latex else self.words.get(name, name)
 
     def affine(self, a: Affine) -> str:
-        """An index expression."""
+        """Return the text of an index expression."""
         if not self.latex:
             return str(a.rename_names(self.words))
         spelt = re.sub(r"[^\W\d]\w*", lambda m: _latex_name(m[0]), str(a))
         return spelt.replace("·", r" \cdot ")
 
     def number(self, value: int | float | Fraction | Affine) -> str:
-        """A constant."""
+        """Return the text of a constant."""
         if isinstance(value, Affine):
             return self.size.format(self.affine(value))
         if isinstance(value, Fraction):
@@ -76,7 +76,7 @@ class Style:
         return repr(value)
 
     def compare(self, op: str, left: Affine, right: Affine) -> str:
-        """`left op right`."""
+        """Return the text of `left op right`."""
         return f"{self.affine(left)}{dict(self.relations)[op]}{self.affine(right)}"
 
     def bracket_part(self, written: Written, level: Precedence) -> str:
@@ -147,6 +147,7 @@ def latex(e: Written) -> str:
 
 
 def _latex_name(name: str) -> str:
+    """Return a name in LaTeX, with trailing digits as subscripts."""
     stem, _, rest = name.replace("′", "'").partition("_")
     digits = re.fullmatch(r"(\D+)(\d+)", stem)
     if digits:

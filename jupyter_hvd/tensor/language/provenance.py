@@ -41,7 +41,7 @@ _carried: ContextVar[Origins | None] = ContextVar("origins", default=None)
 
 @contextmanager
 def carry_origins(origins: Origins) -> Iterator[Origins]:
-    """Let the passes that run inside enter into the table what they make."""
+    """Record origins in this table while the passes in the block run."""
     token = _carried.set(origins)
     try:
         yield origins
@@ -50,7 +50,7 @@ def carry_origins(origins: Origins) -> Iterator[Origins]:
 
 
 def came_from(new: T, old: object) -> T:
-    """`new`, which is `old` rewritten."""
+    """Record that a term was rewritten to another, so that it has the same origin; return the new one."""
     origins = _carried.get()
     if origins is not None and new is not old and (origin := origins.get(old)) is not None:
         origins.setdefault(new, origin)
@@ -58,7 +58,7 @@ def came_from(new: T, old: object) -> T:
 
 
 def note_origin(term: T, origin: Origin) -> T:
-    """`term`, which has that origin."""
+    """Record the origin of a term, unless it has one; return the term."""
     origins = _carried.get()
     if origins is not None:
         origins.setdefault(term, origin)
@@ -66,6 +66,6 @@ def note_origin(term: T, origin: Origin) -> T:
 
 
 def origin_of(term: object) -> Origin | None:
-    """Where a term came from, as far as the table knows."""
+    """Return the recorded origin of a term; None if there is none."""
     origins = _carried.get()
     return None if origins is None else origins.get(term)

@@ -43,7 +43,7 @@ class Term(metaclass=HashConsed):
     @cached_property
     def children(self) -> tuple[Term, ...]:
         """The terms that it is built from, in order."""
-        return tuple(part for part in self._parts() if isinstance(part, Term))
+        return tuple(part for part in self._constructor_arguments() if isinstance(part, Term))
 
     @cached_property
     def variables(self) -> frozenset[str]:
@@ -53,23 +53,27 @@ class Term(metaclass=HashConsed):
     @cached_property
     def names(self) -> frozenset[str]:
         """The index variables and sizes that occur free, those in types of variables apart."""
-        parts = (part for part in self._parts() if isinstance(part, Affine | Predicate))
+        parts = (
+            part for part in self._constructor_arguments() if isinstance(part, Affine | Predicate)
+        )
         return _NONE.union(*(part.names for part in (*self.children, *parts)))
 
     def over(self, *children: Term) -> Term:
-        """The same constructor over other children."""
+        """Return a term of the same constructor with other children."""
         if not children:
             return self
         rest = iter(children)
-        parts = (next(rest) if isinstance(part, Term) else part for part in self._parts())
+        parts = (
+            next(rest) if isinstance(part, Term) else part for part in self._constructor_arguments()
+        )
         return type(self)(*parts)
 
-    def _parts(self) -> tuple[object, ...]:
-        """What the constructor takes, in order."""
+    def _constructor_arguments(self) -> tuple[object, ...]:
+        """Return the arguments of the constructor, in order."""
         return tuple(getattr(self, name) for name in self.__match_args__)
 
     def written(self, s: Style) -> tuple[str, Precedence]:
-        """The text in a style, and how tightly it binds."""
+        """Return the text in a style, and its precedence."""
         raise NotImplementedError
 
     @deep_recursion()
@@ -77,14 +81,16 @@ class Term(metaclass=HashConsed):
         return show(self)
 
 
-def _require_type(term: Term, type_: Type) -> None:
+def _set_type(term: Term, type_: Type) -> None:
+    """Set the type of a new term; terms are immutable otherwise."""
     object.__setattr__(term, "type", type_)
 
 
-def _require_scalar(what: str, *terms: Term) -> None:
+def _require_scalar(constructor: str, *terms: Term) -> None:
+    """Raise TypeError if a term is not a scalar."""
     for term in terms:
         if term.type != REAL:
-            raise TypeError(f"{what} takes scalars, not {term.type}")
+            raise TypeError(f"{constructor} takes scalars, not {term.type}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,13 +101,14 @@ class Var(Term):
     declared: Type
 
     def __post_init__(self) -> None:
-        _require_type(self, self.declared)
+        _set_type(self, self.declared)
 
     @cached_property
     def variables(self) -> frozenset[str]:
         return frozenset((self.name,))
 
     def written(self, s: Style) -> tuple[str, Precedence]:
+        """Return the text in a style, and its precedence."""
         return s.name(self.name), Precedence.ATOM
 
 
@@ -114,9 +121,10 @@ class Const(Term):
     value: Number | Affine
 
     def __post_init__(self) -> None:
-        _require_type(self, REAL)
+        _set_type(self, REAL)
 
     def written(self, s: Style) -> tuple[str, Precedence]:
+        """Return the text in a style, and its precedence."""
         return s.number(self.value), Precedence.ATOM
 
 
@@ -127,9 +135,10 @@ class Add(Term):
 
     def __post_init__(self) -> None:
         _require_scalar("+", self.left, self.right)
-        _require_type(self, REAL)
+        _set_type(self, REAL)
 
     def written(self, s: Style) -> tuple[str, Precedence]:
+        """Return the text in a style, and its precedence."""
         left, right = (
             s.bracket_part(self.left, Precedence.SUM),
             s.bracket_part(self.right, Precedence.PRODUCT),
@@ -144,9 +153,10 @@ class Mul(Term):
 
     def __post_init__(self) -> None:
         _require_scalar("·", self.left, self.right)
-        _require_type(self, REAL)
+        _set_type(self, REAL)
 
     def written(self, s: Style) -> tuple[str, Precedence]:
+        """Return the text in a style, and its precedence."""
         # A guard on the left would take the whole product, so it is bracketed.
         first = Precedence.PRODUCT if isinstance(self.left, Mul) else Precedence.PREFIX
         return (
@@ -166,16 +176,18 @@ class Call(Term):
         _require_scalar(self.function.name, *self.arguments)
         if len(self.arguments) != self.function.arity:
             raise TypeError(f"{self.function.name} takes {self.function.arity} arguments")
-        _require_type(self, REAL)
+        _set_type(self, REAL)
 
     @cached_property
     def children(self) -> tuple[Term, ...]:
         return self.arguments
 
     def over(self, *children: Term) -> Term:
+        """Return a call of the same function with other arguments."""
         return Call(self.function, children)
 
     def written(self, s: Style) -> tuple[str, Precedence]:
+        """Return the text in a style, and its precedence."""
         inside = ", ".join(s.bracket_part(argument, Precedence.BODY) for argument in self.arguments)
         return s.call.format(s.name(self.function.name), inside), Precedence.ATOM
 
@@ -188,9 +200,10 @@ class Pair(Term):
     second: Term
 
     def __post_init__(self) -> None:
-        _require_type(self, Product(self.first.type, self.second.type))
+        _set_type(self, Product(self.first.type, self.second.type))
 
     def written(self, s: Style) -> tuple[str, Precedence]:
+        """Return the text in a style, and its precedence."""
         return (
             f"({s.bracket_part(self.first, Precedence.BODY)}, {s.bracket_part(self.second, Precedence.BODY)})",
             Precedence.ATOM,
@@ -207,9 +220,10 @@ class Proj(Term):
     def __post_init__(self) -> None:
         if not isinstance(self.body.type, Product):
             raise TypeError(f"π{self.side} takes a pair, not {self.body.type}")
-        _require_type(self, (self.body.type.first, self.body.type.second)[self.side])
+        _set_type(self, (self.body.type.first, self.body.type.second)[self.side])
 
     def written(self, s: Style) -> tuple[str, Precedence]:
+        """Return the text in a style, and its precedence."""
         return s.proj.format(
             self.side, s.bracket_part(self.body, Precedence.PREFIX)
         ), Precedence.PREFIX
@@ -231,6 +245,7 @@ class Loop(Term):
         return (self.body.names - {self.index}) | self.size.names
 
     def _spell_loop(self, s: Style, binder: str) -> tuple[str, Precedence]:
+        """Return the text of an array or sum, with its binder's format, and its precedence."""
         inside = s.bracket_part(self.body, Precedence.BODY)
         return binder.format(s.name(self.index), s.affine(self.size), inside), Precedence.BODY
 
@@ -239,9 +254,10 @@ class Gen(Loop):
     """`⊞ index:size. body`, an array."""
 
     def __post_init__(self) -> None:
-        _require_type(self, Array(self.size, self.body.type))
+        _set_type(self, Array(self.size, self.body.type))
 
     def written(self, s: Style) -> tuple[str, Precedence]:
+        """Return the text in a style, and its precedence."""
         return self._spell_loop(s, s.gen)
 
 
@@ -250,9 +266,10 @@ class Sum(Loop):
 
     def __post_init__(self) -> None:
         _require_scalar("Σ", self.body)
-        _require_type(self, REAL)
+        _set_type(self, REAL)
 
     def written(self, s: Style) -> tuple[str, Precedence]:
+        """Return the text in a style, and its precedence."""
         return self._spell_loop(s, s.sum)
 
 
@@ -266,9 +283,10 @@ class At(Term):
     def __post_init__(self) -> None:
         if not isinstance(self.body.type, Array):
             raise TypeError(f"only an array has entries, not {self.body.type}")
-        _require_type(self, self.body.type.element)
+        _set_type(self, self.body.type.element)
 
     def written(self, s: Style) -> tuple[str, Precedence]:
+        """Return the text in a style, and its precedence."""
         array, indices = strip_entries(self)
         inside = ", ".join(map(s.affine, indices))
         return f"{s.bracket_part(array, Precedence.ATOM)}[{inside}]", Precedence.ATOM
@@ -284,9 +302,10 @@ class Guard(Term):
     body: Term
 
     def __post_init__(self) -> None:
-        _require_type(self, self.body.type)
+        _set_type(self, self.body.type)
 
     def written(self, s: Style) -> tuple[str, Precedence]:
+        """Return the text in a style, and its precedence."""
         condition, body = (
             s.bracket_part(self.condition, Precedence.BODY),
             s.bracket_part(self.body, Precedence.PRODUCT),
@@ -303,13 +322,14 @@ class Let(Term):
     body: Term
 
     def __post_init__(self) -> None:
-        _require_type(self, self.body.type)
+        _set_type(self, self.body.type)
 
     @cached_property
     def variables(self) -> frozenset[str]:
         return self.value.variables | (self.body.variables - {self.name})
 
     def written(self, s: Style) -> tuple[str, Precedence]:
+        """Return the text in a style, and its precedence."""
         bound = s.bracket_part(
             self.value, Precedence.SUM if isinstance(self.value, Let) else Precedence.BODY
         )
@@ -330,16 +350,18 @@ class Apply(Term):
         for e, dims in zip(self.arguments, operands, strict=True):
             if e.type != array(dims):
                 raise TypeError(f"{self.definition.name} takes arrays of reals, not {e.type}")
-        _require_type(self, array(self.definition.result_dimensions(operands)))
+        _set_type(self, array(self.definition.result_dimensions(operands)))
 
     @cached_property
     def children(self) -> tuple[Term, ...]:
         return self.arguments
 
     def over(self, *children: Term) -> Term:
+        """Return an application of the same function to other arguments."""
         return Apply(self.definition, children)
 
     def written(self, s: Style) -> tuple[str, Precedence]:
+        """Return the text in a style, and its precedence."""
         inside = ", ".join(s.bracket_part(argument, Precedence.BODY) for argument in self.arguments)
         return s.call.format(s.name(self.definition.name), inside), Precedence.ATOM
 
@@ -367,7 +389,7 @@ class Iterate(Term):
         if self.body.type != to_pairs(types, Product):
             raise TypeError(f"an iteration makes {self.body.type} of {to_pairs(types, Product)}")
         histories: list[Type] = [Array(self.size + 1, type_) for type_ in types]
-        _require_type(self, to_pairs(histories, Product))
+        _set_type(self, to_pairs(histories, Product))
 
     @cached_property
     def children(self) -> tuple[Term, ...]:
@@ -375,11 +397,13 @@ class Iterate(Term):
 
     @cached_property
     def variables(self) -> frozenset[str]:
+        """The free value variables."""
         outside = _NONE.union(*(start.variables for start in self.starts))
         return outside | (self.body.variables - {*self.names_bound})
 
     @cached_property
     def names(self) -> frozenset[str]:
+        """The free indices and sizes."""
         outside = self.size.names.union(*(start.names for start in self.starts))
         return outside | (self.body.names - {self.index})
 
@@ -390,9 +414,11 @@ class Iterate(Term):
         return tuple([Var(name, start.type) for name, start in pairs])
 
     def over(self, *children: Term) -> Term:
+        """Return the same loop with other start values and another body, the last child."""
         return Iterate(self.index, self.size, self.names_bound, children[:-1], children[-1])
 
     def written(self, s: Style) -> tuple[str, Precedence]:
+        """Return the text in a style, and its precedence."""
         starts = ", ".join(
             f"{s.name(name)} := {s.bracket_part(start, Precedence.SUM)}"
             for name, start in zip(self.names_bound, self.starts, strict=True)
@@ -431,46 +457,46 @@ Binders = tuple[Binder, ...]
 
 
 def number_binders(stem: str, sizes: Iterable[Affine]) -> Binders:
-    """Binders over these sizes, called `stem0`, `stem1`, …"""
+    """Return binders over these sizes, named `stem0`, `stem1`, …"""
     return tuple([Binder(f"{stem}{k}", size) for k, size in enumerate(sizes)])
 
 
 def index_names(binders: Iterable[Binder]) -> tuple[str, ...]:
-    """What the binders are called."""
+    """Return the indices of some binders."""
     return tuple([name for name, _ in binders])
 
 
 def in_ranges(binders: Iterable[Binder]) -> tuple[Affine, ...]:
-    """How far the binders run."""
+    """Return the sizes of some binders."""
     return tuple([size for _, size in binders])
 
 
 def index_values(binders: Binders, values: Iterable[Affine]) -> dict[str, Affine]:
-    """What to substitute for each index to give it its value, where that is not the index itself."""
+    """Return a substitution that gives each index its value; indices that keep theirs are left out."""
     pairs = zip(index_names(binders), values, strict=True)
     return {index: a for index, a in pairs if a.name != index}
 
 
 def indices_equal(binders: Binders, values: Iterable[Affine | str]) -> Predicate:
-    """`i=a ∧ …`, each index the value that belongs to it."""
+    """Return the predicate `i=a ∧ …`, each index equal to its value."""
     same = zip(index_names(binders), values, strict=True)
     return conj(*(predicates.compare("=", i, a) for i, a in same))
 
 
 def guard(p: Predicate, e: Term) -> Term:
-    """`[p]·e`, or `e` itself where p is true."""
+    """Return `[p]·e`; `e` itself if p is true."""
     return e if p == predicates.TRUE else Guard(p, e)
 
 
 def gens(binders: Binders, body: Term) -> Term:
-    """`⊞` over several binders, the first outermost."""
+    """Return `⊞` over several binders, the first outermost."""
     for index, size in reversed(binders):
         body = Gen(index, size, body)
     return body
 
 
 def strip_gens(e: Term) -> tuple[Binders, Term]:
-    """`⊞ i… . e` as its binders and its body."""
+    """Split `⊞ i… . e` into its binders and its body."""
     binders: list[Binder] = []
     while isinstance(e, Gen):
         binders.append(Binder(e.index, e.size))
@@ -479,28 +505,28 @@ def strip_gens(e: Term) -> tuple[Binders, Term]:
 
 
 def sums(binders: Binders, body: Term) -> Term:
-    """`Σ` over several binders, the first outermost."""
+    """Return `Σ` over several binders, the first outermost."""
     for index, size in reversed(binders):
         body = Sum(index, size, body)
     return body
 
 
 def lets(bindings: Iterable[tuple[str, Term]], body: Term) -> Term:
-    """`let` for several bindings, the first outermost."""
+    """Return `let` for several bindings, the first outermost."""
     for name, value in reversed(tuple(bindings)):
         body = Let(name, value, body)
     return body
 
 
 def entry(e: Term, *indices: Affine) -> Term:
-    """`e[a0]…[ak]`."""
+    """Return `e[a0]…[ak]`."""
     for a in indices:
         e = At(e, a)
     return e
 
 
 def strip_entries(e: Term) -> tuple[Term, tuple[Affine, ...]]:
-    """`e[a0]…[ak]` as `(e, (a0, …, ak))`."""
+    """Split `e[a0]…[ak]` into `(e, (a0, …, ak))`."""
     indices: list[Affine] = []
     while isinstance(e, At):
         indices.append(e.index)
@@ -509,7 +535,7 @@ def strip_entries(e: Term) -> tuple[Term, tuple[Affine, ...]]:
 
 
 def strip_guards(e: Term) -> tuple[Predicate, Term]:
-    """`([p]·[q]·…e)` as `(p∧q∧…, e)`."""
+    """Split `([p]·[q]·…e)` into `(p∧q∧…, e)`."""
     p = predicates.TRUE
     while isinstance(e, Guard):
         p, e = conj(p, e.condition), e.body
@@ -517,7 +543,7 @@ def strip_guards(e: Term) -> tuple[Predicate, Term]:
 
 
 def components(e: Term, count: int) -> tuple[Term, ...]:
-    """The parts of so many nested pairs; of a guarded pair the guarded parts (5.16), so that each is computed once."""
+    """Return the parts of `count` nested pairs; of a guarded pair, the guarded parts (5.16)."""
     if count == 1:
         return (e,)
     match e:
@@ -529,7 +555,7 @@ def components(e: Term, count: int) -> tuple[Term, ...]:
 
 
 def strip_sums(e: Term) -> tuple[Binders, Predicate, Term]:
-    """`Σ i… [p]·e` as its binders, predicate and body: the composite that (4.30) counts jointly."""
+    """Split `Σ i… [p]·e` into binders, predicate and body, which (4.30) counts jointly."""
     binders: list[Binder] = []
     while isinstance(e, Sum):
         binders.append(Binder(e.index, e.size))
@@ -542,17 +568,17 @@ def strip_sums(e: Term) -> tuple[Binders, Predicate, Term]:
     return tuple(binders), p, body
 
 
-def applied_work(e: Apply) -> Iterator[tuple[Binders, Work]]:
-    """The operations of an array-level function, each with the indices that it takes place at."""
+def work_of_application(e: Apply) -> Iterator[tuple[Binders, Work]]:
+    """Yield the operations of an array-level function, each with the indices at which it takes place."""
     operands = [dimensions(x.type) for x in e.arguments]
     batch = e.definition.batch_dimensions(operands)
     for work in e.definition.cost(*e.definition.own_dimensions(operands)):
         yield (*number_binders("δ", batch), *(Binder(i, n) for i, n in work.ranges)), work
 
 
-def rebuild(e: Term, f: Callable[[Term], Term]) -> Term:
-    """The same constructor over `f` of the children."""
-    return came_from(e.over(*map(f, e.children)), e)
+def rebuild(e: Term, transform: Callable[[Term], Term]) -> Term:
+    """Return the same constructor over the transformed children."""
+    return came_from(e.over(*map(transform, e.children)), e)
 
 
 def substitute(
@@ -565,10 +591,13 @@ def substitute(
     """
     if e.variables.isdisjoint(variables) and e.names.isdisjoint(indices):
         return e
-    return came_from(_substituted(e, variables, indices), e)
+    return came_from(_substitute_uncached(e, variables, indices), e)
 
 
-def _substituted(e: Term, variables: Mapping[str, Term], indices: Mapping[str, Affine]) -> Term:
+def _substitute_uncached(
+    e: Term, variables: Mapping[str, Term], indices: Mapping[str, Affine]
+) -> Term:
+    """Replace free variables and indices in a term; bound names are renamed to avoid capture."""
     match e:
         case Var(name):
             return variables.get(name, e)
@@ -597,13 +626,14 @@ def _substituted(e: Term, variables: Mapping[str, Term], indices: Mapping[str, A
                 kept[name] = Var(bound, value.type)
             return Let(bound, value, substitute(body, kept, indices))
         case Iterate():
-            return _substituted_in_loop(e, variables, indices)
+            return _substitute_in_loop(e, variables, indices)
     return rebuild(e, lambda child: substitute(child, variables, indices))
 
 
-def _substituted_in_loop(
+def _substitute_in_loop(
     e: Iterate, variables: Mapping[str, Term], indices: Mapping[str, Affine]
 ) -> Term:
+    """Replace free variables and indices in a loop; bound names are renamed to avoid capture."""
     inner = {i: a for i, a in indices.items() if i != e.index and i in e.names}
     kept = {x: t for x, t in variables.items() if x not in e.names_bound and x in e.variables}
     hidden = _NONE.union(*(a.names for a in inner.values()), *(t.names for t in kept.values()))

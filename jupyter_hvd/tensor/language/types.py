@@ -112,7 +112,7 @@ class Parameter(NamedTuple):
 
 
 def size_names(type_: ParameterType) -> frozenset[str]:
-    """The names in the sizes of a type."""
+    """Return the names in the sizes of a type."""
     match type_:
         case Array(size, element):
             return size.names | size_names(element)
@@ -124,7 +124,7 @@ def size_names(type_: ParameterType) -> frozenset[str]:
 
 
 def at_sizes(type_: AnyType, values: Mapping[str, Affine]) -> AnyType:
-    """The type with names in its sizes replaced."""
+    """Replace names in the sizes of a type."""
     made: ParameterType = type_
     match type_:
         case Array(size, element):
@@ -137,14 +137,14 @@ def at_sizes(type_: AnyType, values: Mapping[str, Affine]) -> AnyType:
 
 
 def array(dims: tuple[Affine, ...], element: Type = REAL) -> Type:
-    """`[n0]…[nk]element`."""
+    """Return the type `[n0]…[nk]element`."""
     for size in reversed(dims):
         element = Array(size, element)
     return element
 
 
 def dimensions(type_: Type) -> tuple[Affine, ...]:
-    """The sizes that an array of scalars or pairs has, outermost first; none for a scalar."""
+    """Return the sizes of an array type, outermost first; none for a scalar."""
     dims: list[Affine] = []
     while isinstance(type_, Array):
         dims.append(type_.size)
@@ -153,9 +153,7 @@ def dimensions(type_: Type) -> tuple[Affine, ...]:
 
 
 def size_cost(type_: Type, sizes: Mapping[str, int]) -> int:
-    """`$(ℝ)=1, $(T0×T1)=$T0+$T1, $([n]T)=n·$T` (6.53): the number of reals that a value of the
-    type holds.
-    """
+    """Return how many reals a value of a type holds: `$(ℝ)=1, $(T0×T1)=$T0+$T1, $([n]T)=n·$T` (6.53)."""
     match type_:
         case Array(size, element):
             return max(0, size.evaluate(sizes)) * size_cost(element, sizes)
@@ -165,9 +163,7 @@ def size_cost(type_: Type, sizes: Mapping[str, int]) -> int:
 
 
 def leaves(type_: Type) -> list[tuple[tuple[int, ...], Type]]:
-    """The pair-free components of a type in struct-of-arrays form, each with its path of
-    projections.
-    """
+    """Return the pair-free components of a type in struct-of-arrays form, each with its path of projections."""
     if isinstance(type_, Product):
         return [
             ((k, *path), leaf)

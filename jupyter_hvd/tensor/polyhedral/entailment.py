@@ -41,14 +41,14 @@ def rename_by_depth(p: Predicate, depth: int = 0) -> Predicate:
     return p
 
 
-def drop_implied(p: Predicate, known: Predicate, binders: Binders) -> Predicate:
-    """Drop the disjunctions and quantified conjuncts of `p` that `known`, or another conjunct, implies.
+def drop_implied(p: Predicate, context: Predicate, binders: Binders) -> Predicate:
+    """Drop the disjunctions and quantified conjuncts of `p` that `context`, or another conjunct, implies.
 
     Plain relations stay, since they determine the points over which a statement runs.
     """
     parts = list(conjuncts(p))
-    facts = rename_by_depth(known)
-    witnesses, shown = open_quantifiers(known)
+    facts = rename_by_depth(context)
+    witnesses, shown = open_quantifiers(context)
     more = (*binders, *witnesses)
     for q in list(parts):
         if not q.relations or isinstance(q, Related):
@@ -82,31 +82,31 @@ def open_quantifiers(p: Predicate, stem: str = "ε") -> tuple[Binders, Predicate
     return tuple(bound), conj(*parts)
 
 
-def is_entailed(known: Predicate, p: Predicate, binders: Binders) -> bool:
-    """Whether `known` implies `p` by its form: a case of it, or an instance of its quantifiers."""
-    if is_implied(rename_by_depth(p), known):
+def is_entailed(context: Predicate, p: Predicate, binders: Binders) -> bool:
+    """Whether `context` implies `p` by its form: a case of it, or an instance of its quantifiers."""
+    if is_implied(rename_by_depth(p), context):
         return True
     match p:
         case Or(parts):
-            return any(is_entailed(known, part, binders) for part in parts)
+            return any(is_entailed(context, part, binders) for part in parts)
         case And(parts):
-            return all(is_entailed(known, part, binders) for part in parts)
+            return all(is_entailed(context, part, binders) for part in parts)
         case Exists():
             bound, body = open_quantifiers(p, stem="η")
             atoms = [q for q in conjuncts(body) if isinstance(q, Related)]
-            facts = [q for q in conjuncts(known) if isinstance(q, Related)]
+            facts = [q for q in conjuncts(context) if isinstance(q, Related)]
             for at in _find_instances(atoms, facts, [*index_names(bound)]):
                 there = conj(*(in_range(at[i], n) for i, n in bound), substitute(body, at))
                 tests, affine = _split_relations(there)
-                if all(is_entailed(known, q, binders) for q in tests):
-                    shown = conj(*(q for q in conjuncts(known) if not q.relations))
+                if all(is_entailed(context, q, binders) for q in tests):
+                    shown = conj(*(q for q in conjuncts(context) if not q.relations))
                     if remaining_condition(conj(*affine), binders, shown) == TRUE:
                         return True
     return False
 
 
 def _split_relations(p: Predicate) -> tuple[list[Predicate], list[Predicate]]:
-    """The conjuncts with relations, and those without."""
+    """Return the conjuncts with relations, and those without."""
     parts = list(conjuncts(p))
     return [q for q in parts if q.relations], [q for q in parts if not q.relations]
 

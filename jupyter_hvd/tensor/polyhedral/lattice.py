@@ -39,6 +39,7 @@ class Frame:
 
     @property
     def volume(self) -> int:
+        """The number of points in the box of the coordinates' ranges."""
         return prod(n.constant for _, n in self.coordinates)
 
     @property
@@ -47,7 +48,7 @@ class Frame:
         return dict(self.forward)
 
     def lattice_condition(self) -> Predicate:
-        """The condition on the variables that coordinates for them exist, without the condition of the box."""
+        """Return the condition under which variables have integer coordinates, without that of the box."""
         back = {u: a for (u, _), a in zip(self.coordinates, self.inverse, strict=True)}
         return conj(*(compare("=", v, a.substitute(back)) for v, a in self.forward))
 
@@ -67,16 +68,17 @@ def superset(binders: Binders, p: Predicate) -> Any:
 
 
 def make_frame(
-    variables: Sequence[str], set_: Any, fixed: int = 0, stem: str = "u"
+    variables: Sequence[str], set_: Any, fixed_count: int = 0, stem: str = "u"
 ) -> Frame | None:
-    """The frame of an isl set over `variables`; None where the set is empty.
+    """Return the frame of an isl set over `variables`; None if the set is empty.
 
-    The first `fixed` variables, whose ranges must begin at 0, stay coordinates under their own
-    names.
+    Args:
+        fixed_count: so many first variables, whose ranges must begin at 0, stay coordinates under their own names.
+        stem: names the other coordinates.
     """
     if set_.is_empty():
         return None
-    kept = tuple(variables[:fixed])
+    kept = tuple(variables[:fixed_count])
     equalities = _affine_hull(variables, set_)
     forward, inverse = _solve_lattice(variables, equalities, kept, set_)
     names = list(inverse)
@@ -105,10 +107,10 @@ def make_frame(
     )
 
 
-def project_set(set_: Any, kept: int) -> Any:
+def project_set(set_: Any, count: int) -> Any:
     """Project a set to its first variables."""
     return set_.project_out(
-        sets.dimension_kinds().set, kept, set_.dim(sets.dimension_kinds().set) - kept
+        sets.dimension_kinds().set, count, set_.dim(sets.dimension_kinds().set) - count
     )
 
 
@@ -122,7 +124,7 @@ def _affine_hull(variables: Sequence[str], set_: Any) -> list[Affine]:
 
 
 def _constraint_expression(constraint: Any, variables: Sequence[str]) -> Affine:
-    """An isl constraint `a = 0` or `a ≥ 0` as the affine expression `a` over some variables."""
+    """Return an isl constraint `a = 0` or `a ≥ 0` as the affine expression `a` over some variables."""
     total = Affine.of(constraint.get_constant_val().to_python())
     for k, v in enumerate(variables):
         total = (
@@ -134,7 +136,7 @@ def _constraint_expression(constraint: Any, variables: Sequence[str]) -> Affine:
 
 
 def _solve_lattice(
-    variables: Sequence[str], equalities: Sequence[Affine], kept: tuple[str, ...], set_: Any
+    variables: Sequence[str], equalities: Sequence[Affine], fixed: tuple[str, ...], set_: Any
 ) -> tuple[dict[str, Affine], dict[str, Affine]]:
     """Parametrize the integer solutions of affine equalities.
 
@@ -142,7 +144,7 @@ def _solve_lattice(
         each variable over the parameters, and each parameter over the variables.
 
     Args:
-        kept: variables that stay parameters.
+        fixed: variables that stay parameters.
         set_: the isl set whose ranges decide the order: the variable with the widest range is eliminated first.
     """
     width = dict.fromkeys(variables, 0)
@@ -159,7 +161,7 @@ def _solve_lattice(
     fresh = 0
     for equality in equalities:
         e = equality.substitute(forward)
-        while free := {t: k for t, k in e.terms if t not in kept}:
+        while free := {t: k for t, k in e.terms if t not in fixed}:
             unit = [t for t, k in free.items() if abs(k) == 1]
             if unit:
                 t = max(unit, key=lambda t: (width.get(t, 0), list(inverse).index(t)))
@@ -206,6 +208,7 @@ def affine_map(names: Sequence[str], values: Iterable[Affine]) -> str:
 
 
 def _coordinate_range(set_: Any, k: int) -> tuple[int, int]:
+    """Return the least and the largest value of coordinate k in an isl set."""
     return int(set_.dim_min_val(k).to_python()), int(set_.dim_max_val(k).to_python())
 
 
@@ -213,11 +216,11 @@ def _skew_coordinates(
     inside: Any,
     names: Sequence[str],
     bounds: Mapping[str, tuple[int, int]],
-    kept: tuple[str, ...],
+    fixed: tuple[str, ...],
 ) -> tuple[str, Affine, Affine] | None:
     """Find a coordinate t and a combination `t + rest` that has at most half as many values."""
     best, found = 0.5, None
-    for t, rest in dict.fromkeys(_coordinate_combinations(inside, names, kept)):
+    for t, rest in dict.fromkeys(_coordinate_combinations(inside, names, fixed)):
         low, high = bounds[t]
         position = list(names).index(t)
         moved = {name: Affine.of(name) for name in names} | {t: Affine.of(t) - rest}
@@ -229,16 +232,17 @@ def _skew_coordinates(
 
 
 def _coordinate_combinations(
-    inside: Any, names: Sequence[str], kept: tuple[str, ...]
+    inside: Any, names: Sequence[str], fixed: tuple[str, ...]
 ) -> Iterator[tuple[str, Affine]]:
+    """Yield coordinates that can be replaced by a sum of several, with the rest of the sum."""
     for a in _constraint_expressions(inside, names):
         for t, k in a.terms if len(a.terms) > 1 else ():
-            if abs(k) == 1 and t not in kept:
+            if abs(k) == 1 and t not in fixed:
                 yield t, (a - a.constant) * k - Affine.of(t)
 
 
 def _constraint_expressions(inside: Any, names: Sequence[str]) -> Iterator[Affine]:
-    """Return the expressions that are nonnegative or zero in some part of a set; parts with remainders are left out."""
+    """Yield the expressions that are nonnegative or zero in some part of a set, without those with remainders."""
     for basic in inside.get_basic_sets():
         if not basic.dim(sets.dimension_kinds().div):
             for constraint in basic.get_constraints():
@@ -257,13 +261,13 @@ class Digits(NamedTuple):
     values: Affine
 
 
-def find_digits(inside: Any, kept: Binders, rest: Binders) -> list[Digits]:
+def find_digits(inside: Any, fixed: Binders, rest: Binders) -> list[Digits]:
     """Find kept coordinates u with another coordinate r that is their leading digit at every point.
 
     (r, e) must run over no more points than u does.
     """
-    names, found = [*index_names((*kept, *rest))], list[Digits]()
-    pairs = [(u, r) for (u, _), (r, _) in product(kept, rest)]
+    names, found = [*index_names((*fixed, *rest))], list[Digits]()
+    pairs = [(u, r) for (u, _), (r, _) in product(fixed, rest)]
     likely = dict.fromkeys(
         (u, r, -a.coefficient(r) * a.coefficient(u))
         for a in _constraint_expressions(inside, names)
@@ -309,30 +313,30 @@ def disjoint_cases(binders: Binders, p: Predicate) -> tuple[Predicate, ...]:
     return tuple(conj(part, rest, relational) for part in split if part is not None)
 
 
-def is_implied(p: Predicate, known: Predicate) -> bool:
-    """Whether `known` implies `p`, decided by syntax only."""
-    if p in (known, TRUE):
+def is_implied(p: Predicate, context: Predicate) -> bool:
+    """Whether `context` implies `p`, decided by syntax only."""
+    if p in (context, TRUE):
         return True
     if isinstance(p, And):
-        return all(is_implied(part, known) for part in p.parts)
-    if isinstance(known, Or) and known.parts:
-        return all(is_implied(p, part) for part in known.parts)
-    if isinstance(known, And) and any(is_implied(p, part) for part in known.parts):
+        return all(is_implied(part, context) for part in p.parts)
+    if isinstance(context, Or) and context.parts:
+        return all(is_implied(p, part) for part in context.parts)
+    if isinstance(context, And) and any(is_implied(p, part) for part in context.parts):
         return True
-    return isinstance(p, Or) and any(is_implied(part, known) for part in p.parts)
+    return isinstance(p, Or) and any(is_implied(part, context) for part in p.parts)
 
 
-def remaining_condition(p: Predicate, binders: Binders, known: Predicate) -> Predicate:
-    """Return the part of `p` that must still be tested inside the binders' box where `known` holds."""
+def remaining_condition(p: Predicate, binders: Binders, assumed: Predicate) -> Predicate:
+    """Return the part of `p` that must still be tested inside the binders' box where `assumed` holds."""
     variables = [*index_names(binders)]
     plain = conj(*(q for q in conjuncts(p) if not q.relations and q.names <= set(variables)))
     others = [q for q in conjuncts(p) if q.relations or not q.names <= set(variables)]
     others = [_shorter_form(q, binders) for q in others]
-    known = sets.simplify(known, binders) if known.names <= set(variables) else known
-    others = [q for q in others if not is_implied(q, known)]
+    assumed = sets.simplify(assumed, binders) if assumed.names <= set(variables) else assumed
+    others = [q for q in others if not is_implied(q, assumed)]
     if plain != TRUE:
         context = conj(
-            *(q for q in conjuncts(known) if not q.relations and q.names <= set(variables))
+            *(q for q in conjuncts(assumed) if not q.relations and q.names <= set(variables))
         )
         around = sets.integer_set(binders, context)
         inside = sets.integer_set(binders, plain)
@@ -345,4 +349,5 @@ def remaining_condition(p: Predicate, binders: Binders, known: Predicate) -> Pre
 
 
 def _shorter_form(p: Predicate, binders: Binders) -> Predicate:
+    """Return an affine predicate over these binders simplified; others unchanged."""
     return sets.simplify(p, binders) if p.names <= {*index_names(binders)} else p

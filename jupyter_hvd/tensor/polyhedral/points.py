@@ -30,7 +30,7 @@ class Points(ABC):
 
     @abstractmethod
     def is_member(self, relation: str, arguments: tuple[Affine, ...]) -> Aligned:
-        """Whether index tuples are in a relation; false outside its array."""
+        """Return where index tuples are in a relation, with the axes of the result; False outside its array."""
 
     @abstractmethod
     def add_axis(self, axis: str, extent: int) -> Points:
@@ -41,7 +41,7 @@ class Points(ABC):
         """Broadcast arrays to a common rank: length 1 on axes that an array does not have."""
 
     def holds_at(self, p: Predicate) -> Aligned:
-        """Where `p` holds."""
+        """Return, for each point, whether `p` holds, with the axes of the result."""
         match p:
             case Compare(op):
                 difference, axes = self.affine_values(p.difference)
@@ -68,7 +68,7 @@ class Points(ABC):
         raise TypeError(p)
 
     def _is_multiple(self, index: str, extent: int, difference: Affine) -> Aligned:
-        """Test `∃ index:extent. difference = 0` at each point by a division, instead of trying all values."""
+        """Return where `∃ index:extent. difference = 0` holds, by a division instead of trying all values."""
         k = difference.coefficient(index)
         if k == 0:  # it stands on both sides
             rest, axes = self.affine_values(difference)

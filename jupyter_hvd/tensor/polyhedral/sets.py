@@ -83,6 +83,7 @@ def _name_from_isl(text: str) -> str:
 
 
 def _predicate_text(p: Predicate, spelt: dict[str, str], depth: int = 0) -> str:
+    """Return a predicate in isl's syntax; relations are taken as true."""
     match p:
         case Compare(op, left, right):
             return f"{affine_text(left, spelt)} {'<=' if op == '≤' else op} {affine_text(right, spelt)}"
@@ -107,7 +108,7 @@ def _predicate_text(p: Predicate, spelt: dict[str, str], depth: int = 0) -> str:
 
 
 def affine_text(a: Affine, spelt: Mapping[str, str]) -> str:
-    """An affine expression as isl reads it."""
+    """Return an affine expression in isl's syntax."""
     terms = [spelt[name] if k == 1 else f"{k}*{spelt[name]}" for name, k in a.terms]
     return " + ".join([*terms, str(a.constant)] if a.constant or not terms else terms)
 
@@ -118,9 +119,11 @@ def is_impossible(binders: Binders, p: Predicate) -> bool:
     return p is FALSE or bool(integer_set(binders, p).is_empty())
 
 
-def implies(known: Predicate, p: Predicate, binders: Binders) -> bool:
-    """Whether an affine `p` holds wherever `known` does in the ranges."""
-    return not p.relations and bool(integer_set(binders, known).is_subset(integer_set(binders, p)))
+def implies(context: Predicate, p: Predicate, binders: Binders) -> bool:
+    """Whether an affine `p` holds wherever `context` does in the ranges; False if `p` has relations."""
+    return not p.relations and bool(
+        integer_set(binders, context).is_subset(integer_set(binders, p))
+    )
 
 
 @lru_cache(maxsize=16384)
@@ -171,6 +174,7 @@ def _restate_by_isl(p: Predicate, binders: Binders) -> Predicate:
 
 
 def _predicate_size(p: Predicate) -> int:
+    """Return the number of atoms in a predicate."""
     match p:
         case And(parts) | Or(parts):
             return sum(map(_predicate_size, parts))
@@ -178,6 +182,7 @@ def _predicate_size(p: Predicate) -> int:
 
 
 def _is_quantified(p: Predicate) -> bool:
+    """Whether a predicate has a quantifier."""
     match p:
         case And(parts) | Or(parts):
             return any(map(_is_quantified, parts))
@@ -201,7 +206,7 @@ def set_to_predicate(set_: Any, spelt: dict[str, str]) -> Predicate | None:
 
 
 def dimension_kinds() -> Any:
-    """isl's kinds of dimensions."""
+    """Return isl's enumeration of the kinds of dimensions."""
     from islpy import dim_type
 
     return dim_type
@@ -304,7 +309,7 @@ def upper_bounds(binders: Binders, p: Predicate, a: Affine) -> tuple[Affine, ...
 
 
 def _affine_from_isl(value: islpy.Aff, meant: Mapping[str, str]) -> Affine | None:
-    """isl's affine expression of parameters; None where it has fractions."""
+    """Return an isl expression of parameters as an affine one; None if it has fractions."""
     kind = dimension_kinds().param
     count = value.dim(kind)
     numbers = [value.get_coefficient_val(kind, k) for k in range(count)]

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def named_axes(rank: int, axis: Any) -> tuple[int, ...]:
-    """The axes that `axis` names, from 0 on."""
+    """Return the axes that `axis` names, as numbers from 0; ValueError if one does not exist."""
     named = axis if isinstance(axis, tuple | list) else (axis,)
     for k in named:
         if not -rank <= k < rank:
@@ -16,15 +16,15 @@ def named_axes(rank: int, axis: Any) -> tuple[int, ...]:
 
 
 def axes_of(rank: int, axis: Any) -> tuple[int, ...]:
-    """The axes that `axis` names, in order; all where it is None."""
+    """Return the axes that `axis` names, sorted; all if it is None."""
     return tuple(range(rank)) if axis is None else tuple(sorted(named_axes(rank, axis)))
 
 
 def count_of(shape: tuple[Any, ...], axis: Any) -> Any:
-    """How many entries there are along axes."""
+    """Return how many entries there are along axes."""
     return math.prod(shape[k] for k in axes_of(len(shape), axis))
 
 
-def along(axis: int, *places: Any) -> tuple[Any, ...]:
-    """Places along an axis, all of those before it."""
-    return (*[slice(None)] * axis, *places)
+def along(axis: int, *indices: Any) -> tuple[Any, ...]:
+    """Return an index that applies `indices` along an axis, and `:` along those before it."""
+    return (*[slice(None)] * axis, *indices)

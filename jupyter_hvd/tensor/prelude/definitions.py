@@ -27,6 +27,7 @@ class Definition:
 
     @property
     def name(self) -> str:
+        """The last part of the definition's path."""
         return self.path[-1]
 
 

@@ -11,7 +11,7 @@ from .definitions import Array, array, numpy
 
 @numpy.matmul
 def matmul(a: Array, b: Array):
-    """The last axis of a with the last but one of b; axes before these broadcast."""
+    """Return `a @ b`: a sum over the last axis of a and the last but one of b; other axes broadcast."""
     if not a.ndim or not b.ndim:
         raise TensorError("`@` takes arrays, not a scalar", "write `*`")
     left, right = "...ij" if a.ndim > 1 else "j", "...jk" if b.ndim > 1 else "j"
@@ -20,7 +20,7 @@ def matmul(a: Array, b: Array):
 
 @array.dot
 def dot(a: Array, b: Array):
-    """The last axis of a with the last but one of b."""
+    """Return the sum over the last axis of a and the last but one of b."""
     if not a.ndim or not b.ndim:
         return a * b
     return np.tensordot(a, b, (-1, -2 if b.ndim > 1 else -1))
@@ -28,22 +28,25 @@ def dot(a: Array, b: Array):
 
 @numpy.vdot
 def vdot(a: Array, b: Array):
+    """Return the inner product of the flattened arrays."""
     return np.dot(np.ravel(a), np.ravel(b))
 
 
 @numpy.inner
 def inner(a: Array, b: Array):
+    """Return the sum over the last axes of both."""
     return np.tensordot(a, b, (-1, -1)) if a.ndim and b.ndim else a * b
 
 
 @numpy.outer
 def outer(a: Array, b: Array):
+    """Return `a[i]·b[j]` of the flattened arrays."""
     return np.einsum("i,j->ij", np.ravel(a), np.ravel(b))
 
 
 @numpy.cross
 def cross(a: Array, b: Array):
-    """Of vectors of three numbers, along the last axes."""
+    """Return the cross product of vectors of three numbers along the last axes."""
     for x in (a, b):
         if not x.ndim or int(x.shape[-1]) != 3:
             raise ValueError("incompatible dimensions for cross product (dimension must be 3)")
@@ -53,6 +56,7 @@ def cross(a: Array, b: Array):
 
 @numpy.kron
 def kron(a: Array, b: Array):
+    """Return the Kronecker product."""
     if a.ndim != b.ndim:
         raise ValueError("takes two arrays with the same number of dimensions")
     left, right = "abcdefgh"[: a.ndim], "pqrstuvw"[: b.ndim]
@@ -63,17 +67,19 @@ def kron(a: Array, b: Array):
 
 @numpy.correlate
 def correlate(a: Array, v: Array, mode="valid"):
+    """Return the cross-correlation of two vectors."""
     return np.convolve(a, v[::-1], mode)
 
 
 @array.trace
 def trace(a: Array, offset=0):
+    """Return the sum of a diagonal."""
     return np.sum(np.diagonal(a, offset), -1)
 
 
 @numpy.diag
 def diag(v: Array, k=0):
-    """The matrix of a diagonal, or the diagonal of a matrix."""
+    """Return the matrix with a diagonal, or the diagonal of a matrix."""
     if v.ndim == 2:
         return np.diagonal(v, k)
     if v.ndim != 1:
@@ -84,16 +90,19 @@ def diag(v: Array, k=0):
 
 @numpy.diagflat
 def diagflat(v: Array, k=0):
+    """Return the matrix whose diagonal is the flattened array."""
     return np.diag(np.ravel(v), k)
 
 
 @numpy.tril
 def tril(m: Array, k=0):
+    """Return the part on and below a diagonal, zero elsewhere."""
     return np.where(_on_or_below(m.shape, k, like=m), m, 0)
 
 
 @numpy.triu
 def triu(m: Array, k=0):
+    """Return the part on and above a diagonal, zero elsewhere."""
     return np.where(_on_or_below(m.shape, k - 1, like=m), 0, m)
 
 
@@ -106,8 +115,10 @@ def _on_or_below(shape, k, like):
 
 @numpy.linalg.norm
 def norm(x: Array, ord=None, axis=None, keepdims=False):  # noqa: A002 - NumPy's name
-    """Of vectors `sum(|x|**p)**(1/p)` and `max(|x|)`, of matrices the largest sum of a row's or a column's `|x|`; and the sum,
-    the largest and the least of the singular values.
+    """Return a norm of vectors, or of matrices.
+
+    Of vectors these are `sum(|x|**p)**(1/p)` and `max(|x|)`; of matrices the largest sum of `|x|` over a row or column,
+    and the sum, the largest and the least of the singular values.
     """
     axes = axes_of(x.ndim, axis)
     if ord is None or (ord == "fro" and len(axes) == 2) or (ord == 2 and len(axes) == 1):
@@ -132,6 +143,7 @@ def norm(x: Array, ord=None, axis=None, keepdims=False):  # noqa: A002 - NumPy's
 
 
 def _norm_of_vectors(size, p, axis, keepdims):
+    """Return the p-norm along one axis, from absolute values."""
     if abs(p) == np.inf:
         return (np.max if p > 0 else np.min)(size, axis, keepdims=keepdims)
     if p == 0:

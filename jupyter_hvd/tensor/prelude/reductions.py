@@ -13,7 +13,7 @@ from .primitives import finite, largest, stopped
 @array.mean
 def mean(x: Array, axis=None, keepdims=False, where=True):
     total = np.sum(x, axis, keepdims=keepdims, where=where)
-    return _per_entry(total, _counted(x.shape, axis, keepdims, where))
+    return _per_entry(total, _count_entries(x.shape, axis, keepdims, where))
 
 
 def _per_entry(total, count):
@@ -21,8 +21,8 @@ def _per_entry(total, count):
     return total + np.nan if isinstance(count, int) and count == 0 else total / count
 
 
-def _counted(shape, axis, keepdims, where):
-    """How many entries there are along axes, or how many where a condition holds."""
+def _count_entries(shape, axis, keepdims, where):
+    """Return how many entries there are along axes, or how many where a condition holds."""
     if where is True or where is None:
         return count_of(shape, axis)
     return np.sum(np.broadcast_to(where, shape), axis, keepdims=keepdims)
@@ -30,6 +30,7 @@ def _counted(shape, axis, keepdims, where):
 
 @numpy.average
 def average(x: Array, axis=None, weights: Array = None):
+    """Return the weighted mean."""
     if weights is None:
         return np.mean(x, axis)
     return np.sum(x * weights, axis) / np.sum(weights, None if weights.ndim == 1 else axis)
@@ -37,30 +38,34 @@ def average(x: Array, axis=None, weights: Array = None):
 
 @array.var
 def var(x: Array, axis=None, ddof=0, keepdims=False, where=True):
-    """`sum((x - mean(x))**2) / (n - ddof)`."""
+    """Return the variance, `sum((x - mean(x))**2) / (n - ddof)`."""
     apart = x - np.mean(x, axis, keepdims=True, where=where)
-    count = _counted(x.shape, axis, keepdims, where)
+    count = _count_entries(x.shape, axis, keepdims, where)
     squares = np.sum(apart**2, axis, keepdims=keepdims, where=where)
     return _per_entry(squares, count - ddof if ddof else count)
 
 
 @array.std
 def std(x: Array, axis=None, ddof=0, keepdims=False, where=True):
+    """Return the standard deviation."""
     return np.sqrt(np.var(x, axis, ddof=ddof, keepdims=keepdims, where=where))
 
 
 @numpy.count_nonzero
 def count_nonzero(x: Array, axis=None, keepdims=False):
+    """Return how many entries are not zero."""
     return np.sum(x != 0, axis, keepdims=keepdims)
 
 
 @numpy.ptp
 def ptp(x: Array, axis=None, keepdims=False):
+    """Return the largest minus the smallest entry."""
     return np.max(x, axis, keepdims=keepdims) - np.min(x, axis, keepdims=keepdims)
 
 
 @numpy.allclose
 def allclose(a: Array, b: Array, rtol=1e-5, atol=1e-8):
+    """Return whether all entries are close."""
     return np.all(np.isclose(a, b, rtol, atol))
 
 
@@ -69,31 +74,37 @@ def allclose(a: Array, b: Array, rtol=1e-5, atol=1e-8):
 
 @numpy.nansum
 def nansum(x: Array, axis=None, keepdims=False):
+    """Return the sum without NaN."""
     return np.sum(np.where(x == x, x, 0), axis, keepdims=keepdims)
 
 
 @numpy.nanprod
 def nanprod(x: Array, axis=None, keepdims=False):
+    """Return the product without NaN."""
     return np.prod(np.where(x == x, x, 1), axis, keepdims=keepdims)
 
 
 @numpy.nanmean
 def nanmean(x: Array, axis=None, keepdims=False):
+    """Return the mean without NaN."""
     return np.nansum(x, axis, keepdims=keepdims) / np.sum(x == x, axis, keepdims=keepdims)
 
 
 @numpy.nanmax
 def nanmax(x: Array, axis=None, keepdims=False):
+    """Return the largest entry that is not NaN."""
     return np.max(np.where(x == x, x, -np.inf), axis, keepdims=keepdims)
 
 
 @numpy.nanmin
 def nanmin(x: Array, axis=None, keepdims=False):
+    """Return the smallest entry that is not NaN."""
     return np.min(np.where(x == x, x, np.inf), axis, keepdims=keepdims)
 
 
 @numpy.nanvar
 def nanvar(x: Array, axis=None, ddof=0, keepdims=False):
+    """Return the variance without NaN."""
     present = x == x
     apart = np.where(present, x - np.nanmean(x, axis, keepdims=True), 0)
     count = np.sum(present, axis, keepdims=keepdims)
@@ -102,6 +113,7 @@ def nanvar(x: Array, axis=None, ddof=0, keepdims=False):
 
 @numpy.nanstd
 def nanstd(x: Array, axis=None, ddof=0, keepdims=False):
+    """Return the standard deviation without NaN."""
     return np.sqrt(np.nanvar(x, axis, ddof=ddof, keepdims=keepdims))
 
 
@@ -111,7 +123,7 @@ def nanstd(x: Array, axis=None, ddof=0, keepdims=False):
 @jax.nn.logsumexp
 @scipy.special.logsumexp
 def logsumexp(x: Array, axis=None, b=None, keepdims=False):
-    """`log(sum(b*exp(x - top))) + top`; of what is infinite, `top` is 0."""
+    """Return `log(sum(b*exp(x)))`, computed without overflow."""
     top = finite(largest(x, axis, keepdims=True))
     e = np.exp(x - top)
     spread = np.sum(e if b is None else b * e, axis, keepdims=keepdims)
@@ -120,27 +132,28 @@ def logsumexp(x: Array, axis=None, b=None, keepdims=False):
 
 @jax.nn.softmax
 def softmax(x: Array, axis=-1):
+    """Return `exp(x) / sum(exp(x))` along an axis, the last by default."""
     e = np.exp(x - stopped(largest(x, axis, keepdims=True)))
     return e / np.sum(e, axis, keepdims=True)
 
 
 @scipy.special.softmax
 def softmax_of_all(x: Array, axis=None):
-    """`softmax`, over all axes where none is named."""
+    """Return `exp(x) / sum(exp(x))` along axes, all by default."""
     e = np.exp(x - stopped(largest(x, axis, keepdims=True)))
     return e / np.sum(e, axis, keepdims=True)
 
 
 @jax.nn.log_softmax
 def log_softmax(x: Array, axis=-1):
-    """`z - log(sum(exp(z)))` with `z = x - top`."""
+    """Return `log(softmax(x))` along an axis, the last by default, computed without overflow."""
     z = x - stopped(largest(x, axis, keepdims=True))
     return z - np.log(np.sum(np.exp(z), axis, keepdims=True))
 
 
 @scipy.special.log_softmax
 def log_softmax_of_all(x: Array, axis=None):
-    """`log_softmax`, over all axes where none is named; of what is infinite, `top` is 0."""
+    """Return `log(softmax(x))` along axes, all by default, computed without overflow."""
     z = x - finite(largest(x, axis, keepdims=True))
     return z - np.log(np.sum(np.exp(z), axis, keepdims=True))
 
@@ -150,19 +163,20 @@ def log_softmax_of_all(x: Array, axis=None):
 
 @numpy.median
 def median(a: Array, axis=None, keepdims=False):
-    """The entry in the middle; of an even number of entries, the mean of two."""
+    """Return the middle entry in order; of an even number of entries, the mean of two."""
     return np.quantile(a, 0.5, axis, keepdims=keepdims)
 
 
 @numpy.percentile
 def percentile(a: Array, q, axis=None, method="linear", keepdims=False):
+    """Return the quantile at `q / 100`."""
     share = [x / 100 for x in q] if isinstance(q, tuple | list) else q / 100
     return np.quantile(a, share, axis, method=method, keepdims=keepdims)
 
 
 @numpy.quantile
 def quantile(a: Array, q, axis=None, method="linear", keepdims=False):
-    """Between the entries of two ranks, in proportion; of several q one row for each."""
+    """Return a quantile by linear interpolation; for several q, a row for each."""
     if isinstance(q, tuple | list):
         return np.stack([np.quantile(a, x, axis, method=method, keepdims=keepdims) for x in q])
     if method != "linear":
@@ -181,35 +195,36 @@ def quantile(a: Array, q, axis=None, method="linear", keepdims=False):
     return np.expand_dims(made, k + getattr(q, "ndim", 0)) if keepdims else made
 
 
-def _quantile_of_known_rank(a: Array, q, k):
-    """Along an axis; where an entry is no number, the sum of all, which is none."""
+def _quantile_of_known_rank(a: Array, q, axis):
+    """Return a quantile along an axis for a constant q; NaN if an entry is NaN."""
     if not 0 <= q <= 1:
         raise ValueError("Quantiles must be in the range [0, 1]")
-    n = int(a.shape[k])
+    n = int(a.shape[axis])
     rank = int(q * (n - 1))
     part = q * (n - 1) - rank
-    places = np.argsort(a, k)
-    low = _at_rank(a, places, rank, k)
+    places = np.argsort(a, axis)
+    low = _at_rank(a, places, rank, axis)
     made = low
     if part:
-        high = _at_rank(a, places, rank + 1, k)
+        high = _at_rank(a, places, rank + 1, axis)
         made = 0.5 * (low + high) if part == 0.5 else low + part * (high - low)
-    anyhow = stopped(np.sum(a, k, keepdims=True))
-    return np.where(np.sum(a == a, k, keepdims=True) == n, made, anyhow)
+    anyhow = stopped(np.sum(a, axis, keepdims=True))
+    return np.where(np.sum(a == a, axis, keepdims=True) == n, made, anyhow)
 
 
-def _at_rank(a, places, rank, k):
-    return np.take_along_axis(a, places[along(k, slice(rank, rank + 1))], k)
+def _at_rank(a, order, rank, axis):
+    """Return the entries of one rank along an axis, by the indices that sort it."""
+    return np.take_along_axis(a, order[along(axis, slice(rank, rank + 1))], axis)
 
 
-def _quantile_of_ranks(a: Array, q, k):
-    """Where data say which quantile: between two of the entries in order; of several q one row for each."""
+def _quantile_of_ranks(a: Array, q, axis):
+    """Return a quantile along an axis for a q that data decide; for several q, a row for each."""
     if getattr(q, "ndim", 0) > 1:
         raise TensorError("`quantile` takes q as a number or an array of one axis")
-    n = int(a.shape[k])
+    n = int(a.shape[axis])
     place = q * (n - 1)
     low = np.clip(np.array(np.floor(place), int, like=place), 0, max(0, n - 2))
-    ordered = np.moveaxis(np.sort(a, k), k, -1)
+    ordered = np.moveaxis(np.sort(a, axis), axis, -1)
     first, second = ordered[..., low], ordered[..., low + 1 if n > 1 else low]
     made = first + (place - low) * (second - first)
     return np.moveaxis(made, -1, 0) if getattr(q, "ndim", 0) else made
@@ -217,7 +232,10 @@ def _quantile_of_ranks(a: Array, q, k):
 
 @jax.numpy.unique
 def unique(ar: Array, *, size=None, fill_value=None):
-    """The `size` smallest of the numbers that there are, in order; behind those that there are, `fill_value` or the smallest."""
+    """Return the `size` smallest different numbers, in order.
+
+    If there are fewer, the rest is `fill_value`, or the smallest number.
+    """
     if size is None:
         raise TensorError(
             "how many numbers `unique` finds is what data decide",
@@ -247,7 +265,7 @@ def argpartition(a: Array, kth, axis=-1):
 
 @numpy.histogram
 def histogram(a: Array, bins=10, range=None, weights: Array = None):  # noqa: A002 - NumPy's name
-    """`[sum(e[k] <= x < e[k + 1] for x in a) for k in range(m)]` and e, the ends; the last bin has its end."""
+    """Return `[sum(e[k] <= x < e[k + 1] for x in a) for k in range(m)]`, and the ends e; the last bin includes its end."""
     if isinstance(bins, int):
         if range is None:
             raise TensorError(
@@ -265,7 +283,7 @@ def histogram(a: Array, bins=10, range=None, weights: Array = None):  # noqa: A0
 @numpy.trapezoid
 @numpy.trapz
 def trapezoid(y: Array, x: Array = None, dx=1.0, axis=-1):
-    """`sum(½·(y[i] + y[i + 1])·(x[i + 1] - x[i]))`."""
+    """Return the integral by the trapezoidal rule, `sum(½·(y[i] + y[i + 1])·(x[i + 1] - x[i]))`."""
     (k,) = axes_of(y.ndim, axis)
     width = dx
     if x is not None and x.ndim == 1:
@@ -278,7 +296,7 @@ def trapezoid(y: Array, x: Array = None, dx=1.0, axis=-1):
 
 @numpy.polyval
 def polyval(p, x: Array):
-    """`(p[0]·x + p[1])·x + …`, by Horner's rule."""
+    """Return `(p[0]·x + p[1])·x + …`, by Horner's rule."""
     first, *rest = p
     made = first if x.ndim == 0 else 0.0 * x + first
     for c in rest:
@@ -340,7 +358,7 @@ def _distance(apart, metric, p):
 
 @numpy.cov
 def cov(m: Array, y: Array = None, rowvar=True, bias=False, ddof=None):
-    """`d @ d.T / (n - 1)`, d being the rows without their means."""
+    """Return the covariance matrix, `d @ d.T / (n - 1)`, d being the rows minus their means."""
     rows = [x if rowvar or x.ndim < 2 else x.T for x in (m, y) if x is not None]
     x = rows[0] if y is None else np.vstack(rows)
     if x.ndim > 2:
@@ -352,6 +370,7 @@ def cov(m: Array, y: Array = None, rowvar=True, bias=False, ddof=None):
 
 @numpy.corrcoef
 def corrcoef(x: Array, y: Array = None, rowvar=True):
+    """Return the matrix of correlation coefficients."""
     c = np.cov(x, y, rowvar)
     if c.ndim == 0:
         return c / c

@@ -144,7 +144,7 @@ def zero(type_: Type, env: Environment) -> Any:
 
 
 def holds(p: Predicate, env: Environment) -> bool:
-    """Compute `⟦p|σ⟧` (4.15–4.21)."""
+    """Return the truth value `⟦p|σ⟧` (4.15–4.21)."""
     match p:
         case Compare(op, left, right):
             difference = right.evaluate(env.integers) - left.evaluate(env.integers)

@@ -136,11 +136,18 @@ class StepOfRanks:
 
     @property
     def size(self) -> int:
+        """The number of ranks."""
         return len(self.ranks)
 
-    def make_fault(self, kind: Kind, aspect: str, detail: str, line: str = "", place: int | None = None) -> Fault:  # fmt: skip
+    def make_fault(self, kind: Kind, aspect: str, detail: str, line: str = "", index: int | None = None) -> Fault:  # fmt: skip
+        """Return a fault of this step.
+
+        Args:
+            line: the user's line; that of the update by default.
+            index: of the variable concerned, if any.
+        """
         first = self.ranks[0]
-        variable = "" if place is None else first.names[place]
+        variable = "" if index is None else first.names[index]
         return Fault(kind, aspect, detail, self.number, line or first.update_line, variable)
 
 
@@ -255,7 +262,7 @@ def is_single_update(process: Process) -> bool:
 
 
 def find_variables_fault(moment: StepOfRanks) -> Fault:
-    """Return a fault if the step updates more or fewer variables than the original's."""
+    """Return the fault that a step updates more or fewer variables than the original's."""
     counts = [len(s.names) for s in moment.ranks]
     said = " and ".join(map(str, dict.fromkeys(counts)))
     own = f"; one process {len(moment.own.names)}" if moment.own is not None else ""
@@ -298,9 +305,9 @@ def check_weights_before(moment: StepOfRanks) -> Fault | bool:
     name = moment.ranks[0].names[place]
     if moment.number == 1:
         detail = f"`{name}` differs by {amount} from that of one process: give both programs the same seed"
-        return moment.make_fault("other initial weights", BEFORE, detail, place=place)
+        return moment.make_fault("other initial weights", BEFORE, detail, index=place)
     detail = f"`{name}` has changed by {amount} since the update before"
-    return moment.make_fault("weights changed between steps", BEFORE, detail, place=place)
+    return moment.make_fault("weights changed between steps", BEFORE, detail, index=place)
 
 
 def check_ranks_before(moment: StepOfRanks) -> Fault | bool:
@@ -316,7 +323,7 @@ def check_ranks_before(moment: StepOfRanks) -> Fault | bool:
     kind: Kind = "weights changed between steps"
     if moment.number == 2 and not moment.equal_start:
         kind = "weights not broadcast"
-    return moment.make_fault(kind, BEFORE, detail, place=place)
+    return moment.make_fault(kind, BEFORE, detail, index=place)
 
 
 # Data
@@ -338,13 +345,16 @@ def check_batch(moment: StepOfRanks) -> Fault | bool:
 
 
 def row_tolerance(rows: Numbers) -> float:
+    """Return the difference up to which projections of equal rows may differ."""
     return ROW_TOLERANCE * max(1e-30, float(np.max(np.abs(rows), initial=0.0)))
 
 
-def have_equal_rows(one: Numbers, two: Numbers) -> bool:
+def have_equal_rows(batch: Numbers, other: Numbers) -> bool:
     """Whether two batches have the same rows, in any order."""
-    allowed = row_tolerance(one)
-    return len(one) == len(two) and bool(np.all(np.abs(np.sort(one) - np.sort(two)) <= allowed))
+    allowed = row_tolerance(batch)
+    return len(batch) == len(other) and bool(
+        np.all(np.abs(np.sort(batch) - np.sort(other)) <= allowed)
+    )
 
 
 def take_same_examples(ranks: Sequence[Process]) -> bool:
@@ -463,6 +473,7 @@ def find_nearest_examples(examples: Numbers, rows: Numbers) -> tuple[NDArray[np.
 
 
 def rows_missing_in(examples: Numbers, rows: Numbers) -> int:
+    """Return how many rows are not among the examples."""
     return int(np.sum(find_nearest_examples(examples, rows)[1] > 2 * row_tolerance(examples)))
 
 
@@ -610,37 +621,43 @@ def check_loss(moment: StepOfRanks) -> Fault | bool:
 # Gradients
 
 
-def fit_factor(theirs: Numbers, own: Numbers, allowed: float) -> float | None:
-    """Return the factor by which one vector is a multiple of the other; None if they are not proportional."""
-    square = float(own @ own)
+def fit_factor(vector: Numbers, reference: Numbers, allowed: float) -> float | None:
+    """Return k where `vector` is k times `reference`; None if they are not proportional.
+
+    Args:
+        allowed: the tolerated rest, relative to k if that is larger than 1.
+    """
+    square = float(reference @ reference)
     if not square:
         return None
-    factor = float(theirs @ own) / square
-    rest = np.abs(theirs - factor * own)
+    factor = float(vector @ reference) / square
+    rest = np.abs(vector - factor * reference)
     return factor if np.all(rest <= 10 * allowed * max(1.0, abs(factor))) else None
 
 
-def step_factor(own: Step, other: Step, aspect: str) -> float | None:
-    """Return the factor between the losses, or the gradients, of two steps; None where they are not proportional."""
+def step_factor(reference: Step, other: Step, aspect: str) -> float | None:
+    """Return the factor between the losses or gradients of two steps; None if they are not proportional."""
     if aspect == LOSS:
-        return other.loss / own.loss if own.loss else None
-    allowed = 1e-3 * float(np.max(own.applied[:, 1], initial=0.0))
-    return fit_factor(other.applied[:, 0], own.applied[:, 0], allowed)
+        return other.loss / reference.loss if reference.loss else None
+    allowed = 1e-3 * float(np.max(reference.applied[:, 1], initial=0.0))
+    return fit_factor(other.applied[:, 0], reference.applied[:, 0], allowed)
 
 
-def is_factor(found: float | None, wanted: float) -> bool:
-    return found is not None and abs(found / wanted - 1.0) <= 1e-2
+def is_factor(factor: float | None, expected: float) -> bool:
+    """Whether a factor is within one percent of the expected one; False for None."""
+    return factor is not None and abs(factor / expected - 1.0) <= 1e-2
 
 
 def average_local_gradients(ranks: Sequence[Step]) -> Numbers | None:
-    """Average the projections of the gradients that each rank computed."""
+    """Average the projections of the gradients that each rank computed; None if some are unknown."""
     found = [s.gradients[:, 0] for s in ranks if s.gradients is not None]
     return np.mean(found, axis=0) if len(found) == len(ranks) else None
 
 
-def scale_of(moment: StepOfRanks, step: Step) -> float:
+def scale_of(ranks: StepOfRanks, step: Step) -> float:
+    """Return, for each variable of a step, the largest gradient norm so far; differences are relative to it."""
     norms = step.applied[:, 1]
-    return moment.largest.of((step.update_line, len(step.names)), *map(float, norms))
+    return ranks.largest.of((step.update_line, len(step.names)), *map(float, norms))
 
 
 def find_gradient_divergence(moment: StepOfRanks, allowed: float) -> Fault | None:
@@ -655,7 +672,7 @@ def find_gradient_divergence(moment: StepOfRanks, allowed: float) -> Fault | Non
         name = step.names[place]
         what = f"{count} of {len(apart)} gradients differ between rank 0 and {rank}"
         detail = f"{what}, that for `{name}` by {apart[place] / (allowed / moment.tolerance):.2g} of its size"
-        return moment.make_fault("not averaged", GRADIENTS, detail, place=place)
+        return moment.make_fault("not averaged", GRADIENTS, detail, index=place)
     return None
 
 
@@ -702,7 +719,7 @@ def check_gradients(moment: StepOfRanks) -> Fault | bool:
             kind = "clipped before averaging" if changes else "gradients changed before the update"
             if changes and np.all(np.abs(given - mean) <= moment.tolerance * norm):
                 kind = "gradients not changed before the update"
-    return moment.make_fault(kind, GRADIENTS, detail, place=place)
+    return moment.make_fault(kind, GRADIENTS, detail, index=place)
 
 
 def check_averaging(moment: StepOfRanks) -> Fault | bool:
@@ -735,7 +752,7 @@ def check_averaging(moment: StepOfRanks) -> Fault | bool:
         return moment.make_fault("averaged twice", GRADIENTS, detail)
     place = int(np.argmax(np.abs(first.applied[:, 0] - mean)))
     detail = f"the gradient for `{first.names[place]}` is not the mean of the ranks'"
-    return moment.make_fault("gradients changed before the update", GRADIENTS, detail, place=place)
+    return moment.make_fault("gradients changed before the update", GRADIENTS, detail, index=place)
 
 
 # Updates
@@ -754,7 +771,7 @@ def check_ranks_after(moment: StepOfRanks) -> Fault | bool:
         f"weights, gradients and rate are equal, but after the update `{name}` differs by {amount:.2g} between "
         f"rank 0 and {rank}"
     )
-    return moment.make_fault("optimizer state not broadcast", UPDATE, detail, place=place)
+    return moment.make_fault("optimizer state not broadcast", UPDATE, detail, index=place)
 
 
 def check_update(moment: StepOfRanks) -> Fault | bool:
@@ -772,19 +789,21 @@ def check_update(moment: StepOfRanks) -> Fault | bool:
     differs = f"differs by {apart[place] / (largest or 1.0):.2g} of its size"
     detail = f"gradients and rate are equal, but the change of `{name}` {differs}"
     line = moment.ranks[0].optimizer_line
-    return moment.make_fault("other update", UPDATE, detail, line, place=place)
+    return moment.make_fault("other update", UPDATE, detail, line, index=place)
 
 
-def update_difference(own: Step, other: Step) -> tuple[Numbers, float]:
+def update_difference(reference: Step, other: Step) -> tuple[Numbers, float]:
     """Return how much the changes of each variable differ, and the largest change."""
-    return np.abs(other.change - own.change), float(np.max(np.abs(own.change), initial=0.0))
+    return np.abs(other.change - reference.change), float(
+        np.max(np.abs(reference.change), initial=0.0)
+    )
 
 
-def allowed_difference(own: Step) -> Numbers:
-    """Return the tolerated difference for each variable of the original's step."""
-    largest = np.max(np.abs(own.change), initial=0.0)
+def allowed_difference(reference: Step) -> Numbers:
+    """Return the tolerated difference of each variable's change."""
+    largest = np.max(np.abs(reference.change), initial=0.0)
     allowed: Numbers = UPDATE_TOLERANCE * largest + VALUE_ROUNDING * np.maximum(
-        1.0, own.after[:, 1]
+        1.0, reference.after[:, 1]
     )
     return allowed
 
@@ -886,22 +905,26 @@ def find_metric_fault(original: Process, ranks: Sequence[Process], tolerance: fl
 Curve = Sequence[float]
 
 
-def curve_differs(curve: Curve, theirs: Sequence[Curve], tolerance: float) -> bool:
-    """Whether rank 0's curve differs from the original's; curves of different lengths are not compared."""
-    if any(len(values) != len(curve) for values in theirs):
+def curve_differs(original: Curve, of_ranks: Sequence[Curve], tolerance: float) -> bool:
+    """Whether rank 0's curve, the first of `of_ranks`, differs from the original's; False if lengths differ."""
+    if any(len(values) != len(original) for values in of_ranks):
         return False
     return bool(
-        np.any(np.abs(np.array(theirs[0]) - np.array(curve)) > curve_tolerance(curve, tolerance))
+        np.any(
+            np.abs(np.array(of_ranks[0]) - np.array(original))
+            > curve_tolerance(original, tolerance)
+        )
     )
 
 
-def is_mean(curve: Curve, theirs: Sequence[Curve], tolerance: float) -> bool:
+def is_mean(curve: Curve, of_ranks: Sequence[Curve], tolerance: float) -> bool:
     """Whether a curve is the mean of the ranks' curves."""
-    apart = np.abs(np.mean(theirs, axis=0) - np.array(curve))
+    apart = np.abs(np.mean(of_ranks, axis=0) - np.array(curve))
     return bool(np.all(apart <= curve_tolerance(curve, tolerance)))
 
 
 def curve_tolerance(curve: Curve, tolerance: float) -> float:
+    """Return the absolute tolerance for a curve from a relative one."""
     return tolerance * max(LEAST, float(np.max(np.abs(curve), initial=0.0)))
 
 

@@ -153,7 +153,7 @@ class Judgement:
         return bool(self.paired.unjudged) if fault is None else fault.kind == MOMENTS
 
     def list_checks(self, size: int) -> Iterator[Check]:
-        """Return the table's checks, one for each aspect."""
+        """Yield the table's checks, one for each aspect."""
         faults = {fault.aspect: fault for fault in reversed(self.all_faults)}
         if self.one_rank is not None:
             yield self.one_rank_check()
@@ -210,6 +210,7 @@ class Judgement:
 
 
 def number_of_steps(count: int) -> str:
+    """Return a number of steps as text; "" for 0."""
     return number_of(count, "step", "steps")
 
 
@@ -219,7 +220,7 @@ def describe_step_count(count: int, total: int) -> str:
 
 
 def judge_runs(
-    own: Process,
+    original: Process,
     ranks: tuple[Process, ...],
     seeded: tuple[Process, ...],
     mode: Mode,
@@ -230,7 +231,7 @@ def judge_runs(
     """Judge a distributed program from the records of all runs.
 
     Args:
-        own: the original's run. ranks: the run with equal seeds. seeded: the run with a seed for each rank; empty where it
+        original: the original's run. ranks: the run with equal seeds. seeded: the run with a seed for each rank; empty where it
             failed.
         noise: two more runs of the original, the second with other rounding.
         alone: the distributed program on one rank; None where it was not run.
@@ -241,27 +242,29 @@ def judge_runs(
         Counter(), unjudged="each rank takes a full batch, and one process one of them"
     )
     if mode == "exact":
-        paired = compare_with_original(own, ranks, tolerance)
+        paired = compare_with_original(original, ranks, tolerance)
     reason = ""
     if noise and paired.fault is not None:
-        ignored = find_rounding_variables(own, noise[-1])
-        paired = compare_with_original(own, ranks, tolerance, ignored)
-        again = (compare_with_original(own, [p], tolerance, ignored) for p in noise)
+        ignored = find_rounding_variables(original, noise[-1])
+        paired = compare_with_original(original, ranks, tolerance, ignored)
+        again = (compare_with_original(original, [p], tolerance, ignored) for p in noise)
         reason = explain_by_noise(paired.fault, *again) if paired.fault is not None else ""
     if take_same_examples(ranks) and (not seeded or take_same_examples(seeded)):
         line = ranks[0].data_line
         detail = f"all {len(ranks)} ranks take equal examples at each step"
         faults.append(Fault("the same data on all ranks", DATA, detail, 1, line))
-    elif overlap := find_overlap_fault(own, ranks) or (seeded and find_overlap_fault(own, seeded)):
+    elif overlap := find_overlap_fault(original, ranks) or (
+        seeded and find_overlap_fault(original, seeded)
+    ):
         faults.append(overlap)
     elif paired.unjudged or not paired.counts[DATA]:
-        fault, said[DATA] = find_data_fault(own, ranks)
-        if fault is not None and noise and find_data_fault(own, noise[:1])[0] is not None:
+        fault, said[DATA] = find_data_fault(original, ranks)
+        if fault is not None and noise and find_data_fault(original, noise[:1])[0] is not None:
             reason = reason or f"{RANDOM_ORIGINAL} from step 1 on (they take other examples)"
             fault, said[DATA] = None, f"not judged: {reason}"
         faults.append(fault)
-    between = compare_ranks(own, ranks, tolerance)
-    own_seeds = compare_ranks(own, seeded, tolerance) if seeded else StepComparison(Counter())
+    between = compare_ranks(original, ranks, tolerance)
+    own_seeds = compare_ranks(original, seeded, tolerance) if seeded else StepComparison(Counter())
     if own_seeds.fault is not None and between.fault is None:
         faults.append(replace(own_seeds.fault, aspect=BROADCAST))
     elif own_seeds.fault is None and own_seeds.counts[UPDATE]:
@@ -269,11 +272,13 @@ def judge_runs(
         after = "from the first step on" if equal_start else "after the first step"
         said[BROADCAST] = f"ranks with other random numbers have equal weights {after}"
     if mode == "scaled":
-        fault, said[RATE] = find_scaling_fault(own, ranks)
+        fault, said[RATE] = find_scaling_fault(original, ranks)
         faults.append(fault)
-        fault = find_scaled_count_fault(own, ranks)
-        said[COUNT] = f"{ranks[0].record.steps} on each rank; {own.record.steps} in one process"
-        if fault is not None and generate_own_data(own, seeded):
+        fault = find_scaled_count_fault(original, ranks)
+        said[COUNT] = (
+            f"{ranks[0].record.steps} on each rank; {original.record.steps} in one process"
+        )
+        if fault is not None and generate_own_data(original, seeded):
             said[COUNT] = (
                 f"not judged: each rank makes {ranks[0].record.steps} steps, as one process does, on examples of its own, "
                 "as in a benchmark; a training would make 1/N of them"
@@ -281,15 +286,15 @@ def judge_runs(
             fault = None
         faults.append(fault)
     else:
-        faults.append(find_count_fault(own, ranks))
-        said[COUNT] = f"{own.record.steps} steps"
+        faults.append(find_count_fault(original, ranks))
+        said[COUNT] = f"{original.record.steps} steps"
         if paired.fault is None and not paired.unjudged:
-            fault, said[METRICS] = find_metric_fault(own, ranks, tolerance)
+            fault, said[METRICS] = find_metric_fault(original, ranks, tolerance)
             faults.append(fault)
-    one_rank = None if alone is None else compare_with_original(own, [alone], tolerance)
-    own_fault = None if alone is None else find_own_fault(own, alone, one_rank, len(ranks))
+    one_rank = None if alone is None else compare_with_original(original, [alone], tolerance)
+    own_fault = None if alone is None else find_own_fault(original, alone, one_rank, len(ranks))
     found = tuple(f for f in faults if f is not None)
-    steps = max(own.record.steps, len(own.steps))
+    steps = max(original.record.steps, len(original.steps))
     made = min((max(p.record.steps, len(p.steps)) for p in ranks), default=0)
     return Judgement(paired, between, found, said, reason, one_rank, own_fault, steps, made, mode)
 
@@ -310,37 +315,39 @@ class MoreRuns:
 
 
 def judge_with_more_runs(
-    more: MoreRuns, own: Process, ranks: tuple[Process, ...], mode: Mode, tolerance: float
+    more: MoreRuns, original: Process, ranks: tuple[Process, ...], mode: Mode, tolerance: float
 ) -> Judgement:
     """Judge a distributed program, and make more runs as long as the judgement needs them. See `judge_runs`."""
     noise: tuple[Process, ...] = ()
     alone: Process | None = None
-    judgement = judge_runs(own, ranks, (), mode, tolerance)
+    judgement = judge_runs(original, ranks, (), mode, tolerance)
     if judgement.needs_noise:
         noise = more.again()
-        judgement = judge_runs(own, ranks, (), mode, tolerance, noise)
+        judgement = judge_runs(original, ranks, (), mode, tolerance, noise)
     if judgement.needs_one_rank:
         alone = more.one_rank()
-        judgement = judge_runs(own, ranks, (), mode, tolerance, noise, alone)
+        judgement = judge_runs(original, ranks, (), mode, tolerance, noise, alone)
     if judgement.needs_own_seeds:
-        judgement = judge_runs(own, ranks, more.own_seeds(), mode, tolerance, noise, alone)
+        judgement = judge_runs(original, ranks, more.own_seeds(), mode, tolerance, noise, alone)
     return judgement
 
 
 def find_step_fault(
-    own: Process, ranks: tuple[Process, ...], mode: Mode | None, tolerance: float
+    original: Process, ranks: tuple[Process, ...], mode: Mode | None, tolerance: float
 ) -> Fault | None:
     """Return the first fault of a step that all ranks completed; a later failure of the ranks may be its consequence."""
-    between = compare_ranks(own, ranks, tolerance)
+    between = compare_ranks(original, ranks, tolerance)
     walks = (
-        [compare_with_original(own, ranks, tolerance), between] if mode == "exact" else [between]
+        [compare_with_original(original, ranks, tolerance), between]
+        if mode == "exact"
+        else [between]
     )
     faults = [walk.fault for walk in walks if walk.fault is not None]
     return min(faults, key=lambda fault: fault.step, default=None)
 
 
 def find_own_fault(
-    own: Process, alone: Process, one_rank: StepComparison | None, size: int
+    original: Process, alone: Process, one_rank: StepComparison | None, size: int
 ) -> Fault | None:
     """Return the fault that the distributed program has on one rank already, whatever number of ranks it was written for.
 
@@ -349,7 +356,7 @@ def find_own_fault(
     fault = None if one_rank is None else one_rank.fault
     if fault is None or fault.aspect not in (LOSS, GRADIENTS):
         return None
-    factor = step_factor(own.steps[fault.step - 1], alone.steps[fault.step - 1], fault.aspect)
+    factor = step_factor(original.steps[fault.step - 1], alone.steps[fault.step - 1], fault.aspect)
     if factor is not None and any(abs(factor / known - 1) < 1e-2 for known in (size, 1 / size)):
         return None
     kind: Kind = "other loss" if fault.kind == MOMENTS else fault.kind  # one rank has all rows

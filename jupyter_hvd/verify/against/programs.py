@@ -68,4 +68,5 @@ def names_processes(document: Document) -> bool:
 
 
 def is_distributed_by_tensorflow(document: Document) -> bool:
+    """Whether a program uses `tf.distribute`, by its text."""
     return any(BY_TENSORFLOW in text for text in document.sources.values())

@@ -48,12 +48,13 @@ def describe_environment() -> Mapping[str, str]:
 
 
 def render_report(
-    original: str, other: str, verification: AgainstVerification, around: Mapping[str, str]
+    original: str, other: str, verification: AgainstVerification, environment: Mapping[str, str]
 ) -> str:
     """Render the outcome of a comparison as an HTML page.
 
     Args:
-        original, other: the names of the programs. around: the facts about the environment.
+        original, other: the names of the programs.
+        environment: facts about versions and machine.
     """
     status = "pass" if verification.holds else "fail" if verification.fails else "unknown"
     facts = {
@@ -87,7 +88,7 @@ def render_report(
 {"".join(map(check_row, verification.checks))}</tbody>
 </table>
 <h2>Environment</h2>
-{facts_table(around)}
+{facts_table(environment)}
 <footer>Written by <code>jupyter hvd verify --against --report</code>. What was not observed is not confirmed.</footer>
 </body>
 </html>
@@ -104,6 +105,7 @@ def facts_table(facts: Mapping[str, str]) -> str:
 
 
 def check_row(check: Check) -> str:
+    """Return the HTML row of a check."""
     mark = f'<td class="{check.status}">{MARKS[check.status]}</td>'
     return f"<tr>{mark}<th>{escape(check.check)}</th><td>{render_message(check.detail)}</td></tr>\n"
 

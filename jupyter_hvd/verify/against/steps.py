@@ -60,6 +60,7 @@ class Process:
 
     @cached_property
     def begun(self) -> int:
+        """The number of steps that were begun, even if not completed."""
         kinds = [self.record.sites[event.site].kind for event in self.record.events]
         return max(kinds.count("update"), kinds.count("gradient"))
 
@@ -82,6 +83,7 @@ class Process:
 
 
 def process_of(record: Record) -> Process:
+    """Split the record of a process into steps."""
     return Process(record, tuple(read_steps(record)))
 
 
@@ -121,4 +123,5 @@ def read_steps(record: Record) -> Sequence[Step]:
 
 
 def measure_pairs(event: Event) -> Numbers:
+    """Return the projections and norms in an event, as rows of pairs."""
     return event.measures.reshape(-1, 2)

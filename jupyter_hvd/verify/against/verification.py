@@ -84,6 +84,7 @@ class AgainstVerification:
 
     @property
     def fails(self) -> bool:
+        """Whether any check failed."""
         return any(check.status == "fail" for check in self.checks)
 
     @property
@@ -358,6 +359,7 @@ def cluster_variables(document: Document, size: int) -> Mapping[str, str]:
 
 
 def processes_of(job: Run) -> tuple[Process, ...]:
+    """Split the record of each process of a run into steps."""
     return tuple(map(process_of, job.records))
 
 
@@ -399,8 +401,8 @@ def find_traceback_line(traceback: str, program: str) -> str:
     return f"{program}, line {found[-1]}" if found else ""
 
 
-def loss_curves(own: Process, ranks: tuple[Process, ...]) -> Curves:
+def loss_curves(original: Process, ranks: tuple[Process, ...]) -> Curves:
     """Return the loss of each step of the original, and the mean of the ranks' losses; nan where there was none."""
     steps = zip(*(p.steps for p in ranks), strict=False)
     theirs = tuple(sum(s.loss for s in step) / len(ranks) for step in steps)
-    return tuple(s.loss for s in own.steps), theirs
+    return tuple(s.loss for s in original.steps), theirs

@@ -73,16 +73,16 @@ class Comparison:
 
 
 def compare_records(
-    one: Record, two: Record, tolerance: float = TOLERANCE
+    reference: Record, tested: Record, tolerance: float = TOLERANCE
 ) -> tuple[Comparison, ...]:
-    """Compare two records of one program, aspect by aspect. The first record is the reference."""
+    """Compare two records of one program, aspect by aspect."""
     return (
-        compare_endings(one, two),
-        *compare_steps(one, two, tolerance),
-        compare_histories(one, two, tolerance),
-        compare_printed(one, two, tolerance),
-        compare_files(one, two, tolerance),
-        compare_weights(one, two, tolerance),
+        compare_endings(reference, tested),
+        *compare_steps(reference, tested, tolerance),
+        compare_histories(reference, tested, tolerance),
+        compare_printed(reference, tested, tolerance),
+        compare_files(reference, tested, tolerance),
+        compare_weights(reference, tested, tolerance),
     )
 
 
@@ -93,25 +93,28 @@ def first_difference(comparisons: Iterable[Comparison]) -> Difference | None:
 
 
 def describe_ending(record: Record) -> str:
+    """Return how a program ended: with an error, an exit code, or normally."""
     if record.error:
         return f"ends with {record.error[:200]}"
     return f"ends with exit code {record.code}" if record.code else "ends without an error"
 
 
-def compare_endings(one: Record, two: Record) -> Comparison:
+def compare_endings(reference: Record, tested: Record) -> Comparison:
     """Check that both programs complete, or fail with the same error."""
     _, differing = compare_texts(
-        select_compared_lines([describe_ending(one)]),
-        select_compared_lines([describe_ending(two)]),
+        select_compared_lines([describe_ending(reference)]),
+        select_compared_lines([describe_ending(tested)]),
         TOLERANCE,
     )
     found = (
-        Difference("ending", f"it {describe_ending(two)}; one process {describe_ending(one)}"),
+        Difference(
+            "ending", f"it {describe_ending(tested)}; one process {describe_ending(reference)}"
+        ),
     )
     observed = (
-        "both end without an error" if describe_ending(one) == "ends without an error" else ""
+        "both end without an error" if describe_ending(reference) == "ends without an error" else ""
     )
-    observed = observed or f"both: {describe_ending(one).removeprefix('ends with ')}"
+    observed = observed or f"both: {describe_ending(reference).removeprefix('ends with ')}"
     return Comparison(ENDING, observed, 1, found if differing else ())
 
 
@@ -134,6 +137,7 @@ class RunningMaximum:
 
 
 def is_close(a: float, b: float, allowed: float) -> bool:
+    """Whether two numbers differ by at most `allowed`; two NaN are equal."""
     return a == b or abs(a - b) <= allowed or (np.isnan(a) and np.isnan(b))
 
 
@@ -147,15 +151,15 @@ class Maxima:
     values: RunningMaximum = field(default_factory=lambda: RunningMaximum(1.0))
 
 
-def compare_steps(one: Record, two: Record, tolerance: float) -> tuple[Comparison, ...]:
+def compare_steps(reference: Record, tested: Record, tolerance: float) -> tuple[Comparison, ...]:
     """Compare losses, learning rates, and each variable's gradient and value, step by step."""
     found: dict[str, dict[str, Difference]] = {a: {} for a in (STEPS, *BY_STEP)}
-    by = "update" if any(site.kind == "update" for site in one.sites) else "gradient"
+    by = "update" if any(site.kind == "update" for site in reference.sites) else "gradient"
     counts: Counter[str] = Counter()
-    scales, others = Maxima(), events_by_site(two)
+    scales, others = Maxima(), events_by_site(tested)
     measured = 0
-    for ours in one.events:
-        site = one.sites[ours.site]
+    for ours in reference.events:
+        site = reference.sites[ours.site]
         step = counts[by] + 1
         theirs = next(others[site_key(site)], None)
         if theirs is None:
@@ -168,14 +172,16 @@ def compare_steps(one: Record, two: Record, tolerance: float) -> tuple[Compariso
             found[aspect].setdefault(key, Difference(key, detail, step, site.line))
     for key, rest in others.items():
         if (more := next(rest, None)) is not None:
-            site = two.sites[more.site]
+            site = tested.sites[more.site]
             detail = f"the {site.kind} runs more often than in one process"
-            found[STEPS][key] = Difference(key, detail, one.steps, site.line)
+            found[STEPS][key] = Difference(key, detail, reference.steps, site.line)
     tensors = number_of(measured, "tensor", "tensors")
-    if tensors and any(one.sites[e.site].names and not len(e.measures) for e in one.events[-1:]):
+    if tensors and any(
+        reference.sites[e.site].names and not len(e.measures) for e in reference.events[-1:]
+    ):
         tensors += "; later ones are not observed, for lack of memory"
     return (
-        compare_counts(one, two, found[STEPS].values()),
+        compare_counts(reference, tested, found[STEPS].values()),
         *(
             Comparison(aspect, observed, count, tuple(found[aspect].values()))
             for aspect, observed, count in (
@@ -188,17 +194,19 @@ def compare_steps(one: Record, two: Record, tolerance: float) -> tuple[Compariso
 
 
 def compare_events(
-    site: Site, ours: Event, theirs: Event, scales: Maxima, tolerance: float
+    site: Site, reference: Event, tested: Event, scales: Maxima, tolerance: float
 ) -> Iterator[tuple[str, str, str]]:
     """Yield aspect, key and detail of each difference between two events of the same site and number."""
-    a, b = ours.value, theirs.value
+    a, b = reference.value, tested.value
     if site.kind == "gradient":
         if not is_close(a, b, tolerance * scales.losses.of(site, a)):
             yield LOSSES, site.line, f"the loss is {b:.6g}; {a:.6g} in one process"
     elif not is_close(a, b, tolerance * scales.rates.of(site, a)):
         yield RATES, site.line, f"the learning rate is {b:.6g}; {a:.6g} in one process"
-    largest = scales.gradients.of(site, *ours.measures[1::2]) if site.kind == "gradient" else 0.0
-    for place, (mine, yours) in enumerate(pair_measures(ours, theirs)):
+    largest = (
+        scales.gradients.of(site, *reference.measures[1::2]) if site.kind == "gradient" else 0.0
+    )
+    for place, (mine, yours) in enumerate(pair_measures(reference, tested)):
         scale = largest or scales.values.of((site, place), mine[1])
         if all(is_close(x, y, tolerance * scale) for x, y in zip(mine, yours, strict=True)):
             continue
@@ -209,30 +217,33 @@ def compare_events(
         yield UPDATES, f"{site.kind} {site.line} {place}", detail
 
 
-def compare_counts(one: Record, two: Record, others: Iterable[Difference]) -> Comparison:
+def compare_counts(
+    reference: Record, tested: Record, differing: Iterable[Difference]
+) -> Comparison:
     """Compare the numbers of steps and epochs.
 
     Args:
-        others: the statements that run more or less often.
+        differing: the statements that run more or less often.
     """
-    found = list(others)
-    epochs = [sum(fit.epochs for fit in record.fits) for record in (one, two)]
-    if one.steps != two.steps:
-        detail = f"it makes {two.steps} steps; one process {one.steps}"
-        found.insert(0, Difference("count", detail, min(one.steps, two.steps) + 1))
+    found = list(differing)
+    epochs = [sum(fit.epochs for fit in record.fits) for record in (reference, tested)]
+    if reference.steps != tested.steps:
+        detail = f"it makes {tested.steps} steps; one process {reference.steps}"
+        found.insert(0, Difference("count", detail, min(reference.steps, tested.steps) + 1))
     if epochs[0] != epochs[1]:
         detail = f"`fit` makes {epochs[1]} epochs; {epochs[0]} in one process"
-        line = one.fits[-1].line if one.fits else ""
+        line = reference.fits[-1].line if reference.fits else ""
         found.append(Difference("epochs", detail, line=line))
-    observed = f"{one.steps} steps" + (
+    observed = f"{reference.steps} steps" + (
         f", {number_of(epochs[0], 'epoch', 'epochs')} of fit" if epochs[0] else ""
     )
-    count = one.steps + epochs[0]
-    return Comparison(STEPS, observed if one.steps else "", count, tuple(found))
+    count = reference.steps + epochs[0]
+    return Comparison(STEPS, observed if reference.steps else "", count, tuple(found))
 
 
-def number_of(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}" if count else ""
+def number_of(count: int, singular: str, plural: str) -> str:
+    """Return a count with its noun; "" for 0."""
+    return f"{count} {singular if count == 1 else plural}" if count else ""
 
 
 def site_key(site: Site) -> str:
@@ -248,23 +259,23 @@ def events_by_site(record: Record) -> dict[str, Iterator[Event]]:
     return defaultdict(lambda: iter(()), {place: iter(events) for place, events in found.items()})
 
 
-def pair_measures(ours: Event, theirs: Event) -> list[tuple[list[float], list[float]]]:
+def pair_measures(reference: Event, tested: Event) -> list[tuple[list[float], list[float]]]:
     """Return the projection and norm of each variable in both events; empty where one of the events stored none."""
-    if len(ours.measures) != len(theirs.measures):
+    if len(reference.measures) != len(tested.measures):
         return []
-    both = (event.measures.reshape(-1, 2).tolist() for event in (ours, theirs))
+    both = (event.measures.reshape(-1, 2).tolist() for event in (reference, tested))
     return list(zip(*both, strict=True))
 
 
 # After the steps
 
 
-def compare_histories(one: Record, two: Record, tolerance: float) -> Comparison:
+def compare_histories(reference: Record, tested: Record, tolerance: float) -> Comparison:
     """Compare every curve of every Keras `History`."""
     found = []
     count = 0
-    for number, fit in enumerate(one.fits):
-        other = two.fits[number] if number < len(two.fits) else None
+    for number, fit in enumerate(reference.fits):
+        other = tested.fits[number] if number < len(tested.fits) else None
         for name, curve in fit.curves.items():
             count += len(curve)
             theirs = other.curves.get(name) if other is not None else None
@@ -283,17 +294,19 @@ def compare_histories(one: Record, two: Record, tolerance: float) -> Comparison:
     return Comparison(HISTORY, number_of(count, "value", "values"), count, tuple(found))
 
 
-def compare_printed(one: Record, two: Record, tolerance: float) -> Comparison:
+def compare_printed(reference: Record, tested: Record, tolerance: float) -> Comparison:
     """Compare the printed lines: numbers within the tolerance."""
     ours, theirs = (
         select_compared_lines(
             line.replace(r.folder, "") if r.folder else line for line in r.printed
         )
-        for r in (one, two)
+        for r in (reference, tested)
     )
     count, differing = compare_texts(ours, theirs, tolerance)
     lines = {
-        text: line for text, line in reversed(one.prints) for text in select_compared_lines([text])
+        text: line
+        for text, line in reversed(reference.prints)
+        for text in select_compared_lines([text])
     }
     found = tuple(
         Difference(d.key, d.detail, 0, lines.get(d.ours, ""), d.ends, d.kind, d.size)
@@ -303,9 +316,11 @@ def compare_printed(one: Record, two: Record, tolerance: float) -> Comparison:
     return Comparison(PRINTED, observed or ("1 line" if found else ""), count, found)
 
 
-def compare_files(one: Record, two: Record, tolerance: float) -> Comparison:
+def compare_files(reference: Record, tested: Record, tolerance: float) -> Comparison:
     """Compare the written files: arrays and numbers within the tolerance, other contents by size."""
-    ours, theirs = (read_contents(Path(r.folder), r.files) if r.folder else {} for r in (one, two))
+    ours, theirs = (
+        read_contents(Path(r.folder), r.files) if r.folder else {} for r in (reference, tested)
+    )
     found = []
     for name in sorted({*ours, *theirs}):
         if name not in theirs or name not in ours:
@@ -317,12 +332,18 @@ def compare_files(one: Record, two: Record, tolerance: float) -> Comparison:
     return Comparison(FILES, observed, len(ours), tuple(found))
 
 
-def compare_content(name: str, one: Content, two: Content, tolerance: float) -> list[Difference]:
+def compare_content(
+    name: str, reference: Content, tested: Content, tolerance: float
+) -> list[Difference]:
     """Compare the contents of one file in both records."""
-    if (one.lines is None) != (two.lines is None) or one.size != two.size:
-        sizes = f"{two.size} bytes; {one.size} in one process"
-        return [Difference(name, f"{name} has {sizes if one.size != two.size else 'another form'}")]
-    _, differing = compare_texts(one.lines or (), two.lines or (), tolerance)
+    if (reference.lines is None) != (tested.lines is None) or reference.size != tested.size:
+        sizes = f"{tested.size} bytes; {reference.size} in one process"
+        return [
+            Difference(
+                name, f"{name} has {sizes if reference.size != tested.size else 'another form'}"
+            )
+        ]
+    _, differing = compare_texts(reference.lines or (), tested.lines or (), tolerance)
     found = [
         Difference(
             f"{name} {d.key}",
@@ -333,8 +354,8 @@ def compare_content(name: str, one: Content, two: Content, tolerance: float) -> 
         )
         for d in differing
     ]
-    for key in sorted({*one.arrays, *two.arrays}):
-        a, b = one.arrays.get(key), two.arrays.get(key)
+    for key in sorted({*reference.arrays, *tested.arrays}):
+        a, b = reference.arrays.get(key), tested.arrays.get(key)
         apart = (
             "it is missing"
             if a is None or b is None
@@ -345,15 +366,17 @@ def compare_content(name: str, one: Content, two: Content, tolerance: float) -> 
     return found
 
 
-def describe_array_difference(one: NDArray[Any], two: NDArray[Any], tolerance: float) -> str:
+def describe_array_difference(
+    reference: NDArray[Any], tested: NDArray[Any], tolerance: float
+) -> str:
     """Say how two arrays differ, "" where they are equal. Integers must be equal exactly."""
-    if one.shape != two.shape:
-        return f"its shape is {two.shape}; {one.shape} in one process"
-    if one.dtype.kind not in "fc" or two.dtype.kind not in "fc":
-        differing = int(np.sum(one != two))
-        return f"{differing} of {one.size} entries differ" if differing else ""
-    wide = np.complex128 if "c" in (one.dtype.kind, two.dtype.kind) else np.float64
-    a, b = one.astype(wide), two.astype(wide)
+    if reference.shape != tested.shape:
+        return f"its shape is {tested.shape}; {reference.shape} in one process"
+    if reference.dtype.kind not in "fc" or tested.dtype.kind not in "fc":
+        differing = int(np.sum(reference != tested))
+        return f"{differing} of {reference.size} entries differ" if differing else ""
+    wide = np.complex128 if "c" in (reference.dtype.kind, tested.dtype.kind) else np.float64
+    a, b = reference.astype(wide), tested.astype(wide)
     largest = float(np.max(np.abs(a), initial=0.0, where=np.isfinite(a)))
     allowed = tolerance * max(1.0, largest)
     if np.allclose(a, b, rtol=0, atol=allowed, equal_nan=True):
@@ -361,9 +384,9 @@ def describe_array_difference(one: NDArray[Any], two: NDArray[Any], tolerance: f
     return f"differs by {float(np.nanmax(np.abs(a - b))):.2g} (tolerance {allowed:.2g})"
 
 
-def compare_weights(one: Record, two: Record, tolerance: float) -> Comparison:
+def compare_weights(reference: Record, tested: Record, tolerance: float) -> Comparison:
     """Compare all variables at the end, including those of models and optimizers, in the order of their creation."""
-    ours, theirs = number_variables(one.variables), number_variables(two.variables)
+    ours, theirs = number_variables(reference.variables), number_variables(tested.variables)
     found = []
     count = 0
     for key, variable in ours.items():
@@ -376,8 +399,8 @@ def compare_weights(one: Record, two: Record, tolerance: float) -> Comparison:
         if apart := describe_array_difference(variable.value, other.value, tolerance):
             found.append(Difference(f"{key}", f"`{variable.name}` {apart}"))
     observed = number_of(count, "variable", "variables")
-    if one.unheld and observed:
-        observed += f"; {one.unheld} more are not observed, for lack of memory"
+    if reference.unheld and observed:
+        observed += f"; {reference.unheld} more are not observed, for lack of memory"
     return Comparison(WEIGHTS, observed, count, tuple(found))
 
 

@@ -36,7 +36,7 @@ def find_operation_line(operation: Any) -> str:
     return find_user_line((frame.filename, frame.lineno) for frame in reversed(operation.traceback))
 
 
-def find_user_line(places: Iterator[tuple[str, int]]) -> str:
+def find_user_line(locations: Iterator[tuple[str, int]]) -> str:
     """Return the first of some source locations that is in the user's program, "" for none.
 
     If none is, take the line where the main thread waits: `tf.distribute` traces steps in threads of its own.
@@ -45,7 +45,7 @@ def find_user_line(places: Iterator[tuple[str, int]]) -> str:
 
     converted: dict[tuple[str, int], tuple[str, int]] | None = None
     waiting = sys._current_frames().get(threading.main_thread().ident or 0)
-    for own in (places, walk_stack(waiting)):
+    for own in (locations, walk_stack(waiting)):
         for file, number in own:
             if GENERATED in file:
                 converted = converted_lines() if converted is None else converted

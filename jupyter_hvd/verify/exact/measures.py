@@ -52,8 +52,9 @@ def measure_part(part: Part) -> tuple[float, float]:
     )
 
 
-def vector_norm(flat: NDArray[Any]) -> float:
-    return math.sqrt(np.sum(np.einsum("ij,ij->i", flat, flat), dtype=np.float64))
+def vector_norm(matrix: NDArray[Any]) -> float:
+    """Return the Euclidean norm of all entries of a matrix, summed in double precision."""
+    return math.sqrt(np.sum(np.einsum("ij,ij->i", matrix, matrix), dtype=np.float64))
 
 
 def project_batch_rows(parts: Sequence[Any]) -> Numbers:

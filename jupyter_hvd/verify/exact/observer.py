@@ -314,17 +314,18 @@ class Observer:
         finally:
             self._calls -= 1
 
-    def _note_batch(self, given: Any) -> None:
+    def _note_batch(self, inputs: Any) -> None:
         """Note the rows of the arrays in a batch."""
         import tensorflow as tf
 
-        parts = [sum_sparse_rows(part) for part in tf.nest.flatten(given) if is_array(part)]
+        parts = [sum_sparse_rows(part) for part in tf.nest.flatten(inputs) if is_array(part)]
         if parts:
             self._write_events(
                 self._make_observation("batch", ("row",), tf.shape(parts[0])[0], [parts])
             )
 
     def _is_normalization(self, layer: Any) -> bool:
+        """Whether a layer is a batch normalization."""
         return isinstance(layer, self._keras.batch_normalization)
 
     def _list_layers(self, predicate: Callable[[Any], bool]) -> tuple[str, ...]:
@@ -408,6 +409,7 @@ class Observer:
         return self._sites[site]
 
     def _add_event(self, site: int, value: float, measured: NDArray[np.float64]) -> None:
+        """Append an event, and report the number of steps from time to time."""
         self._events.append(Event(site, value, measured))
         self._counts[self._kinds[site]] += 1
         now = time.monotonic()
@@ -432,6 +434,7 @@ class Observer:
     # Early end
 
     def _observe_call(self, call: Function, function: Any, *args: Any, **options: Any) -> Any:
+        """Call an observed function, and end the program afterwards if it has made enough steps."""
         if threading.get_ident() != self._thread:
             return call(function, *args, **options)
         self._depth += 1
@@ -462,6 +465,7 @@ class Observer:
     # What else there is
 
     def _observe_fit(self, fit: Function, model: Any, *args: Any, **options: Any) -> Any:
+        """Call `fit`, and record its epochs and curves."""
         history = fit(model, *args, **options)
         curves = {
             str(name): tuple(float(np.mean(value)) for value in values)
@@ -471,6 +475,7 @@ class Observer:
         return history
 
     def _observe_print(self, write: Function, /, *values: Any, **options: Any) -> Any:
+        """Call `print`, and record the first line of its text with the line that printed it."""
         write(*values, **options)
         if options.get("file") in (None, sys.stdout) and len(self._prints) < MOST_PRINTS:
             with suppress(Exception):
@@ -487,6 +492,7 @@ class Observer:
             del self._variables[before:]
 
     def _observe_rows(self, rows: Any) -> None:
+        """Record the number of rows of a batch that the ranks share."""
         import tensorflow as tf
 
         if isinstance(rows, int):
@@ -498,6 +504,7 @@ class Observer:
     # Data
 
     def _observe_batching(self, batch: Function, /, *args: Any, **options: Any) -> Any:
+        """Call a dataset's `batch`, and record the line that called it."""
         if line := find_calling_line():
             self._batch_lines[line] = None
         return batch(*args, **options)
@@ -535,9 +542,11 @@ class Observer:
         return "" if "" in lines else min(lines, default="")
 
     def _note_optimizer(self, optimizer: Any) -> None:
+        """Record the line that created an optimizer."""
         self._optimizer_lines[id(optimizer)] = find_running_line()
 
     def _hold_variable(self, variable: Any) -> None:
+        """Keep a new variable for the comparison of weights, unless memory is short."""
         if type(variable).__name__ in OTHERS:
             return
         if self._bytes > MOST_BYTES:
@@ -548,11 +557,12 @@ class Observer:
             self._bytes += variable.shape.num_elements() * max(1, variable.dtype.size)
 
     def _hold_name(self, variable: Any) -> None:
+        """Keep a Keras variable for its name, unless memory is short."""
         if self._bytes <= MOST_BYTES:
             self._keras_variables.append(variable)
 
     def _read_variables(self) -> Iterator[Variable]:
-        """Return the variables with their current values, except those in a dataset's graph."""
+        """Yield the variables with their current values, except those in a dataset's graph."""
         paths = {}
         for variable in self._keras_variables:
             with suppress(Exception):
@@ -598,19 +608,19 @@ def is_sharded_by_tensorflow(dataset: Any) -> bool:
     return bool(policy != tf.data.experimental.AutoShardPolicy.OFF)
 
 
-def is_array(given: Any) -> bool:
+def is_array(value: Any) -> bool:
     """Whether the value holds numbers in rows. Placeholders of Keras do not."""
     import tensorflow as tf
 
-    if isinstance(given, np.ndarray):
-        return given.ndim > 0 and given.dtype.kind in "biuf"
-    if isinstance(given, tf.SparseTensor):
-        has_rows = given.shape.rank == 2
-    elif isinstance(given, tf.Tensor):
-        has_rows = given.shape.rank not in (None, 0)
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0 and value.dtype.kind in "biuf"
+    if isinstance(value, tf.SparseTensor):
+        has_rows = value.shape.rank == 2
+    elif isinstance(value, tf.Tensor):
+        has_rows = value.shape.rank not in (None, 0)
     else:
         return False
-    return has_rows and bool(given.dtype.is_floating or given.dtype.is_integer)
+    return has_rows and bool(value.dtype.is_floating or value.dtype.is_integer)
 
 
 def sum_sparse_rows(part: Any) -> Any:
@@ -633,9 +643,9 @@ def list_gradient_tensors(gradient: Any) -> Part:
     return [gradient]
 
 
-def list_argument_tensors(given: Any) -> Part:
+def list_argument_tensors(gradient: Any) -> Part:
     """Return the tensors of an optimizer's argument: a gradient, or a pair of a gradient and its variable."""
-    return list_gradient_tensors(given[0] if isinstance(given, tuple) else given)
+    return list_gradient_tensors(gradient[0] if isinstance(gradient, tuple) else gradient)
 
 
 def read_variable(variable: Any) -> Part:
@@ -663,10 +673,12 @@ def is_in_worker() -> bool:
 
 
 def is_variable(source: Any) -> bool:
+    """Whether a value is a variable of TensorFlow or Keras."""
     return hasattr(source, "assign") and hasattr(source, "shape")
 
 
 def name_of(variable: Any) -> str:
+    """Return a variable's name, without `:0`."""
     name: str = getattr(variable, "path", None) or getattr(variable, "name", None) or "a tensor"
     return name.removesuffix(":0")
 

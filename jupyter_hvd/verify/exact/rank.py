@@ -177,6 +177,7 @@ def set_cluster_variable() -> None:
 
 
 def last_line(text: str) -> str:
+    """Return the last line of a text that is not blank, stripped; "" if there is none."""
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
 

@@ -122,6 +122,7 @@ class Record:
 
 
 def count_steps(kinds: list[str]) -> int:
+    """Return the number of training steps: of updates, else of gradients."""
     return kinds.count("update") or kinds.count("gradient")
 
 

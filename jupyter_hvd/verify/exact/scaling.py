@@ -80,8 +80,9 @@ def check_scaling(original: Record, scaled: Record, size: int) -> list[Check]:
     ]
 
 
-def name_check(size: int, what: str) -> str:
-    return f"{SCALED_TO} {size}: {what}"
+def name_check(size: int, aspect: str) -> str:
+    """Return the name of a check of the scaled program."""
+    return f"{SCALED_TO} {size}: {aspect}"
 
 
 def without_details(record: Record) -> Record:
@@ -180,6 +181,7 @@ def loss_sums_rows(before: Sequence[ScaledStep], after: Sequence[ScaledStep], si
 
 
 def has_rates(steps: Sequence[ScaledStep]) -> bool:
+    """Whether a learning rate was recorded in any step."""
     return any(step.rate for step in steps)
 
 
@@ -399,7 +401,7 @@ def list_evaluations(record: Record) -> list[tuple[list[float], str]] | None:
 
 
 def describe_factor(factor: float, size: int) -> str:
-    """Name a wrong factor by its usual cause: multiplied by the number of ranks never, twice, or by its square root."""
+    """Return the usual cause of a wrong factor: multiplied by the number of ranks never, twice, or by its square root."""
     for value, name in factor_names(size).items():
         if abs(factor - value) <= CLOSE * value:
             return name
@@ -407,6 +409,7 @@ def describe_factor(factor: float, size: int) -> str:
 
 
 def factor_names(size: int) -> dict[float, str]:
+    """Return factors that typical mistakes cause, with their descriptions."""
     return {
         1.0: "not scaled",
         float(size): f"{size} times",

@@ -55,15 +55,15 @@ def select_compared_lines(lines: Iterable[str]) -> list[str]:
 
 
 def compare_texts(
-    one: Sequence[str], two: Sequence[str], tolerance: float
+    reference: Sequence[str], tested: Sequence[str], tolerance: float
 ) -> tuple[int, list[TextDifference]]:
     """Return the number of compared lines, and their differences.
 
     Args:
-        one, two: lines from `select_compared_lines`.
+        reference, tested: lines from `select_compared_lines`.
     """
     found: list[TextDifference] = []
-    for number, (ours, theirs) in enumerate(zip(one, two, strict=False)):
+    for number, (ours, theirs) in enumerate(zip(reference, tested, strict=False)):
         if replace_numbers(ours) != replace_numbers(theirs):
             start = find_excerpt_start(ours, theirs)
             detail = f"{shorten_line(theirs[start:])} instead of {shorten_line(ours[start:])}"
@@ -80,46 +80,52 @@ def compare_texts(
             for place, (a, b) in enumerate(pairs)
             if not are_numbers_equal(a, b, tolerance)
         ]
-    least = min(len(one), len(two))
-    if len(one) > least:
-        detail = f"{shorten_line(one[least])} is missing"
-        found.append(TextDifference(str(least), detail, one[least], ends=True))
-    elif len(two) > least:
-        found.append(TextDifference(str(least), f"{shorten_line(two[least])} is added", ends=True))
+    least = min(len(reference), len(tested))
+    if len(reference) > least:
+        detail = f"{shorten_line(reference[least])} is missing"
+        found.append(TextDifference(str(least), detail, reference[least], ends=True))
+    elif len(tested) > least:
+        found.append(
+            TextDifference(str(least), f"{shorten_line(tested[least])} is added", ends=True)
+        )
     return least, found
 
 
 def replace_numbers(line: str) -> str:
+    """Replace the numbers in a line by `#`, and remove its spaces."""
     return re.sub(r"\s", "", NUMBER.sub("#", line))
 
 
-def find_excerpt_start(one: str, two: str) -> int:
+def find_excerpt_start(line: str, other: str) -> int:
     """Return the position from which two lines are shown, so that a difference late in the line is visible."""
-    pairs = enumerate(zip(one, two, strict=False))
-    first = next((place for place, (a, b) in pairs if a != b), min(len(one), len(two)))
+    pairs = enumerate(zip(line, other, strict=False))
+    first = next((place for place, (a, b) in pairs if a != b), min(len(line), len(other)))
     return first - LEFT_OF if first > MOST_SHOWN else 0
 
 
 def shorten_line(line: str) -> str:
+    """Quote a line, shortened to `MOST_SHOWN` characters."""
     return repr(line if len(line) <= MOST_SHOWN else f"{line[: MOST_SHOWN - 1]}…")
 
 
-def are_numbers_equal(one: str, two: str, tolerance: float) -> bool:
+def are_numbers_equal(reference: str, tested: str, tolerance: float) -> bool:
     """Whether two printed numbers are equal: integers exactly, others within the tolerance or one unit in the last digit."""
-    if one == two:
+    if reference == tested:
         return True
-    if not (is_decimal(one) or is_decimal(two)):
+    if not (is_decimal(reference) or is_decimal(tested)):
         return False
-    a, b = float(one), float(two)
+    a, b = float(reference), float(tested)
     if a != a or b != b:
         return a != a and b != b
     allowed = max(
-        tolerance * max(1.0, abs(a)), LAST_DIGIT * max(last_digit_value(one), last_digit_value(two))
+        tolerance * max(1.0, abs(a)),
+        LAST_DIGIT * max(last_digit_value(reference), last_digit_value(tested)),
     )
     return a == b or abs(a - b) <= allowed
 
 
 def is_decimal(number: str) -> bool:
+    """Whether a printed number has a decimal point or an exponent, or is inf or nan."""
     return any(c in number.lower() for c in ".en")
 
 

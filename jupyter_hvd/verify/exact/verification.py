@@ -188,6 +188,7 @@ class ExactVerification:
 
     @property
     def fails(self) -> bool:
+        """Whether any check failed."""
         return any(check.status == "fail" for check in self.checks)
 
     @property
@@ -254,6 +255,7 @@ def rounding_options(ranks: int, sample: int) -> dict[str, int]:
 
 
 def name_check(size: int, what: str) -> str:
+    """Return the name of a check on this number of ranks."""
     return f"{size} ranks: {what}" if size > 1 else f"1 rank: {what}"
 
 
@@ -423,6 +425,7 @@ def verify_exact(
 
 
 def explain_missing_reference(run: Run, timeout: float) -> str:
+    """Return why the run of the original is no reference."""
     if run.code == TIMED_OUT:
         return f"the original makes no step that ends within {timeout:g} s: allow more by --timeout"
     return f"the original does not run: {last_line(run.report) or 'no message'}"

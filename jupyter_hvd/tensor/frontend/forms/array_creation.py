@@ -15,13 +15,13 @@ from .table import FEW, build, form
 
 @form("zeros", "empty", maker=True)
 def zeros(t: Any, shape: Any, dtype: Any = None) -> Any:
-    """`0` at every entry."""
+    """Build NumPy's `zeros`: an array with 0 at every entry."""
     return t.typed(_fill(t, shape, 0), dtype, True)
 
 
 @form("ones", maker=True)
 def ones(t: Any, shape: Any, dtype: Any = None) -> Any:
-    """`1` at every entry."""
+    """Build NumPy's `ones`: an array with 1 at every entry."""
     return t.typed(_fill(t, shape, 1), dtype, True)
 
 
@@ -33,26 +33,26 @@ def _fill(t: Any, shape: Any, value: Any) -> Any:
 
 @form("full", maker=True)
 def full(t: Any, shape: Any, value: Any, dtype: Any = None) -> Any:
-    """One number at every entry."""
+    """Build NumPy's `full`: an array with one number at every entry."""
     made = _fill(t, shape, value)
     return t.typed(t.of_numbers(made, numbers_of(value)), dtype)
 
 
 @form("zeros_like", "empty_like")
 def zeros_like(t: Any, x: Any) -> Any:
-    """`0` at every entry of an array of x's shape."""
+    """Build NumPy's `zeros_like`: an array of x's shape with 0 at every entry."""
     return _fill_like(t, x, 0)
 
 
 @form("ones_like")
 def ones_like(t: Any, x: Any) -> Any:
-    """`1` at every entry of an array of x's shape."""
+    """Build NumPy's `ones_like`: an array of x's shape with 1 at every entry."""
     return _fill_like(t, x, 1)
 
 
 @form("full_like")
 def full_like(t: Any, x: Any, value: Any) -> Any:
-    """One number at every entry of an array of x's shape."""
+    """Build NumPy's `full_like`: an array of x's shape with one number at every entry."""
     return _fill_like(t, x, value)
 
 
@@ -63,7 +63,7 @@ def _fill_like(t: Any, x: Any, value: Any) -> Any:
 
 @form("eye", "identity", maker=True)
 def eye(t: Any, N: Any, M: Any = None, k: int = 0) -> Any:  # noqa: N803 - NumPy's names
-    """`1 if j == i + k else 0`."""
+    """Build NumPy's `eye`: `1 if j == i + k else 0`."""
     rows = t.size_of(N)
     columns = rows if M is None else t.size_of(M)
     return t.condition_array([rows, columns], lambda i, j: compare("=", j, i + k))
@@ -71,7 +71,7 @@ def eye(t: Any, N: Any, M: Any = None, k: int = 0) -> Any:  # noqa: N803 - NumPy
 
 @form("tri", maker=True)
 def tri(t: Any, N: Any, M: Any = None, k: int = 0) -> Any:  # noqa: N803 - NumPy's names
-    """`1 if j <= i + k else 0`."""
+    """Build NumPy's `tri`: `1 if j <= i + k else 0`."""
     rows = t.size_of(N)
     columns = rows if M is None else t.size_of(M)
     return t.condition_array([rows, columns], lambda i, j: compare("≤", j, i + k))
@@ -79,7 +79,7 @@ def tri(t: Any, N: Any, M: Any = None, k: int = 0) -> Any:  # noqa: N803 - NumPy
 
 @form("arange", maker=True)
 def arange(t: Any, *bounds: Any) -> Any:
-    """`i` at every i."""
+    """Build NumPy's `arange`: `start + i·step` at every i; integers unless a bound is a float."""
     whole = [int(b) if isinstance(b, float) and b.is_integer() else b for b in bounds]
     start, length, step = t._range_parts(tuple(whole))
     made = t.build([length], lambda i: t.ramp(start + i * step))
@@ -91,7 +91,7 @@ def arange(t: Any, *bounds: Any) -> Any:
 
 @form("linspace", maker=True)
 def linspace(t: Any, low: Any, high: Any, num: Any = 50, endpoint: bool = True) -> Any:
-    """`low + i·(high - low)/(n - 1)`."""
+    """Build NumPy's `linspace`: `low + i·(high - low)/(n - 1)`."""
     if t.is_array(low) or t.is_array(high):
         raise t.error("`linspace` goes from one number to another", "write it out for arrays")
     n = t.size_of(num)
@@ -102,7 +102,7 @@ def linspace(t: Any, low: Any, high: Any, num: Any = 50, endpoint: bool = True) 
 
 
 def grid(t: Any, ranges: Any, sparse: bool) -> Any:
-    """`np.mgrid[a:b, c:d]`, a table of each index; `np.ogrid`: each index along an axis of its own."""
+    """Build `np.mgrid[a:b, c:d]`, an array of each index; if sparse, `np.ogrid`, each index along an axis of its own."""
     each = [_grid_axis(t, r) for r in (ranges if isinstance(ranges, tuple) else (ranges,))]
     if not isinstance(ranges, tuple):
         return each[0]
@@ -129,23 +129,27 @@ def _grid_axis(t: Any, range_: Any) -> Any:
 
 @form("indices", maker=True)
 def indices(t: Any, dimensions: Any, sparse: bool = False) -> Any:
-    """`np.mgrid[0:n, 0:m]` of a shape."""
+    """Build NumPy's `indices`: `np.mgrid[0:n, 0:m]` of a shape."""
     return grid(t, tuple(slice(0, t.index(n)) for n in t.shape_of(dimensions)), sparse)
 
 
 @form("ix_")
-def ix_(t: Any, *places: Any) -> Any:
-    """Rows and columns that meet: `A[np.ix_(i, j)]` is `A[i[:, None], j]`, and of lists that are written out `A[i][:, j]`."""
-    if any(isinstance(t.listed(p), tuple | list) for p in places):
-        return tuple(t.along_axis(p, k, len(places)) for k, p in enumerate(places))
+def ix_(t: Any, *indices: Any) -> Any:
+    """Build NumPy's `ix_`: indices by which `A[np.ix_(i, j)]` is `A[i[:, None], j]`; of literal lists, `A[i][:, j]`."""
+    if any(isinstance(t.listed(p), tuple | list) for p in indices):
+        return tuple(t.along_axis(p, k, len(indices)) for k, p in enumerate(indices))
     return tuple(
-        t.subscript(p, (slice(None), *[None] * behind)) for behind, p in enumerate(reversed(places))
+        t.subscript(p, (slice(None), *[None] * behind))
+        for behind, p in enumerate(reversed(indices))
     )[::-1]
 
 
 @form("meshgrid")
 def meshgrid(t: Any, *vectors: Any, indexing: str = "xy") -> Any:
-    """`x[j]` and `y[i]` at every `[i, j]`, or `x[i]` and `y[j]`; further vectors along further axes."""
+    """Build NumPy's `meshgrid`: `x[j]` and `y[i]` at every `[i, j]`, with "ij" `x[i]` and `y[j]`.
+
+    Further vectors run along further axes.
+    """
     parts = [t.once(build(t, "ravel", x)) for x in vectors]
     order = list(range(len(parts)))
     if indexing == "xy" and len(parts) > 1:
@@ -177,25 +181,25 @@ def _cosine_window(t: Any, n: Any, name: str, *weights: float) -> Any:
 
 @form("hanning", maker=True)
 def hanning(t: Any, n: Any) -> Any:
-    """`½ - ½·cos(2π·i/(n - 1))`."""
+    """Build NumPy's `hanning`: `½ - ½·cos(2π·i/(n - 1))`."""
     return _cosine_window(t, n, "hanning", 0.5, -0.5)
 
 
 @form("hamming", maker=True)
 def hamming(t: Any, n: Any) -> Any:
-    """`0.54 - 0.46·cos(2π·i/(n - 1))`."""
+    """Build NumPy's `hamming`: `0.54 - 0.46·cos(2π·i/(n - 1))`."""
     return _cosine_window(t, n, "hamming", 0.54, -0.46)
 
 
 @form("blackman", maker=True)
 def blackman(t: Any, n: Any) -> Any:
-    """`0.42 - ½·cos(2π·i/(n - 1)) + 0.08·cos(4π·i/(n - 1))`."""
+    """Build NumPy's `blackman`: `0.42 - ½·cos(2π·i/(n - 1)) + 0.08·cos(4π·i/(n - 1))`."""
     return _cosine_window(t, n, "blackman", 0.42, -0.5, 0.08)
 
 
 @form("bartlett", maker=True)
 def bartlett(t: Any, n: Any) -> Any:
-    """`1 - |2·i/(n - 1) - 1|`."""
+    """Build NumPy's `bartlett`: `1 - |2·i/(n - 1) - 1|`."""
     count = t.number(t.size_of(n))
     if 0 < count <= FEW:
         return t.constants(np.bartlett(count), "`bartlett`")

@@ -38,13 +38,13 @@ def _first_extreme(t: Any, x: Any, axis: Any, keepdims: bool, most: Any) -> Any:
 
 @form("argmax", method=True)
 def argmax(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Where the largest entry is, of equal ones the first."""
+    """Build NumPy's `argmax`: the index of the largest entry, of equal ones the first."""
     return _first_extreme(t, x, axis, keepdims, largest)
 
 
 @form("argmin", method=True)
 def argmin(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Where the smallest entry is, of equal ones the first."""
+    """Build NumPy's `argmin`: the index of the smallest entry, of equal ones the first."""
     return _first_extreme(t, x, axis, keepdims, smallest)
 
 
@@ -52,14 +52,14 @@ def argmin(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 def argsort(
     t: Any, x: Any, axis: Any = -1, kind: Any = None, stable: Any = True, descending: bool = False
 ) -> Any:
-    """The indices that sort the entries, equal ones in their order."""
+    """Build NumPy's `argsort`: the indices that sort the entries; equal entries keep their order."""
     x, k = along_one(t, x, axis)
     return order(t, x, k, descending)
 
 
 @form("top_k")
 def top_k(t: Any, x: Any, k: Any, axis: int = -1) -> Any:
-    """The k largest entries along the last axis, the largest first, and where they are."""
+    """Build JAX's `top_k`: the k largest entries along an axis, largest first, and their indices."""
     x, last = along_one(t, x, axis)
     first = (*[slice(None)] * last, slice(None, k))
     places = t.subscript(order(t, x, last, descending=True), first)
@@ -68,7 +68,7 @@ def top_k(t: Any, x: Any, k: Any, axis: int = -1) -> Any:
 
 @form("searchsorted", method=True)
 def searchsorted(t: Any, a: Any, v: Any, side: str = "left") -> Any:
-    """How many entries of a, which is sorted, are less than v; `right`: less or equal."""
+    """Build NumPy's `searchsorted`: how many entries of the sorted a are less than v; with "right", less or equal."""
     a, v = t.named(t.whole(a), "a"), t.whole(v)
     (n,) = t.dims(a)
     wanted = t.named(v if t.dims(v) else build(t, "expand_dims", v, 0), "v")
@@ -79,13 +79,13 @@ def searchsorted(t: Any, a: Any, v: Any, side: str = "left") -> Any:
 
 @form("digitize")
 def digitize(t: Any, x: Any, bins: Any, right: bool = False) -> Any:
-    """`searchsorted`, by the other side; the bins' ends increase."""
+    """Build NumPy's `digitize`: `searchsorted` with the other side, for increasing bins."""
     return searchsorted(t, bins, x, "left" if right else "right")
 
 
 @form("unravel_index")
 def unravel_index(t: Any, indices: Any, shape: Any) -> Any:
-    """A place in the array as one row, as the places along its axes."""
+    """Build NumPy's `unravel_index`: the index along each axis for an index into the flattened array."""
     sizes, made = [t.number(n) for n in t.shape_of(shape)], []
     rest = t.once(t.whole(indices), "place")
     for n in reversed(sizes[1:]):
@@ -113,13 +113,13 @@ def _triangle_indices(t: Any, name: str, n: Any, m: Any, holds: Any) -> Any:
 
 @form("triu_indices", maker=True)
 def triu_indices(t: Any, n: Any, k: int = 0, m: Any = None) -> Any:
-    """The i and the j with `i + k <= j`, in the order of their rows."""
+    """Build NumPy's `triu_indices`: the i and the j with `i + k <= j`, row by row."""
     return _triangle_indices(t, "triu_indices", n, m, lambda i, j: _at_most(i + k, j))
 
 
 @form("tril_indices", maker=True)
 def tril_indices(t: Any, n: Any, k: int = 0, m: Any = None) -> Any:
-    """The i and the j with `j <= i + k`, in the order of their rows."""
+    """Build NumPy's `tril_indices`: the i and the j with `j <= i + k`, row by row."""
     return _triangle_indices(t, "tril_indices", n, m, lambda i, j: _at_most(j, i + k))
 
 
@@ -130,27 +130,27 @@ def _at_most(a: Any, b: Any) -> Any:
 
 @form("triu_indices_from")
 def triu_indices_from(t: Any, arr: Any, k: int = 0) -> Any:
-    """`triu_indices(n, k, m)` of an array's sizes."""
+    """Build NumPy's `triu_indices_from`: `triu_indices(n, k, m)` of an array's sizes."""
     n, m = t.whole(arr).shape
     return triu_indices(t, n, k, m)
 
 
 @form("tril_indices_from")
 def tril_indices_from(t: Any, arr: Any, k: int = 0) -> Any:
-    """`tril_indices(n, k, m)` of an array's sizes."""
+    """Build NumPy's `tril_indices_from`: `tril_indices(n, k, m)` of an array's sizes."""
     n, m = t.whole(arr).shape
     return tril_indices(t, n, k, m)
 
 
 @form("diag_indices", maker=True)
 def diag_indices(t: Any, n: Any, ndim: int = 2) -> Any:
-    """`np.arange(n)`, for each axis."""
+    """Build NumPy's `diag_indices`: `np.arange(n)` for each axis."""
     return (build(t, "arange", n),) * ndim
 
 
 @form("diag_indices_from")
 def diag_indices_from(t: Any, arr: Any) -> Any:
-    """`diag_indices(n, ndim)` of an array whose sizes are n, all of them."""
+    """Build NumPy's `diag_indices_from`: `diag_indices(n, ndim)` of an array whose sizes are all n."""
     dims = t.dims(t.whole(arr))
     if len(dims) < 2:
         raise t.error("`diag_indices_from` takes an array of two axes or more")
@@ -159,7 +159,7 @@ def diag_indices_from(t: Any, arr: Any) -> Any:
 
 @form("take_along_axis")
 def take_along_axis(t: Any, arr: Any, indices: Any, axis: Any = -1) -> Any:
-    """`x[i, src[i, j]]`, along an axis."""
+    """Build NumPy's `take_along_axis`: `x[i, src[i, j]]` along an axis."""
     if axis is None:
         arr, axis = build(t, "ravel", arr), 0
     x = t.once(t.whole(arr))
@@ -177,7 +177,7 @@ def take_along_axis(t: Any, arr: Any, indices: Any, axis: Any = -1) -> Any:
 
 @form("one_hot")
 def one_hot(t: Any, x: Any, num_classes: Any) -> Any:
-    """`[[labels[i] == k for k in range(m)] for i in range(n)]`."""
+    """Build JAX's `one_hot`: `[[labels[i] == k for k in range(m)] for i in range(n)]`."""
     places = t.integers_in(x, "`one_hot`")
 
     def entry(*at: Affine) -> Any:
@@ -188,7 +188,7 @@ def one_hot(t: Any, x: Any, num_classes: Any) -> Any:
 
 @form("segment_sum")
 def segment_sum(t: Any, data: Any, segment_ids: Any, num_segments: Any = None, **_: Any) -> Any:
-    """`[sum(x[e] for e in range(n) if src[e] == k) for k in range(m)]`."""
+    """Build JAX's `segment_sum`: `[sum(x[e] for e in range(n) if src[e] == k) for k in range(m)]`."""
     if num_segments is None:
         raise t.error("how many segments there are is data", "`num_segments=…`")
     data = t.whole(data)
@@ -198,7 +198,7 @@ def segment_sum(t: Any, data: Any, segment_ids: Any, num_segments: Any = None, *
 
 @form("bincount")
 def bincount(t: Any, x: Any, weights: Any = None, minlength: Any = None, length: Any = None) -> Any:
-    """`[sum(w[e] for e in range(n) if src[e] == k) for k in range(m)]`; the places are below m."""
+    """Build NumPy's `bincount`: `[sum(w[e] for e in range(n) if src[e] == k) for k in range(m)]`, for src below m."""
     bins = minlength if length is None else length
     places = t.integers_in(x, "`bincount`")
     if bins is None and (most := t.on_host(x, "max")) is not None:
@@ -216,7 +216,7 @@ def bincount(t: Any, x: Any, weights: Any = None, minlength: Any = None, length:
 
 @form("interp")
 def interp(t: Any, x: Any, xp: Any, fp: Any) -> Any:
-    """Between the two places of xp around x, in proportion; what is outside has the nearest end's value."""
+    """Build NumPy's `interp`: linear interpolation between two points of xp; outside, the value of the nearest end."""
     xp, fp = t.once(t.whole(xp), "xp"), t.once(t.whole(fp), "fp")
     x = t.once(build(t, "clip", x, t.entry_at(xp, ZERO), t.entry_at(xp, t.dims(xp)[0] - 1)), "at")
     n = t.same(*t.dims(xp), *t.dims(fp))

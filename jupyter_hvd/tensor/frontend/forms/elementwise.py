@@ -50,25 +50,25 @@ for _name, _op in (
 
 @form("negative")
 def negative(t: Any, x: Any) -> Any:
-    """`-x`."""
+    """Build `-x`."""
     return t.negative(x)
 
 
 @form("positive", "float64", "float32", "float_")
 def positive(t: Any, x: Any) -> Any:
-    """`x`."""
+    """Build `+x`, which is x, as an array of numbers."""
     return build(t, "astype", x)
 
 
 @form("asarray")
 def asarray(t: Any, x: Any, dtype: Any = None) -> Any:
-    """`x`, which is no copy where it is an array."""
+    """Build NumPy's `asarray`: x itself if it is an array, else an array of it."""
     return t.whole(x) if t.is_array(x) and not lists_of(x) else build(t, "array", x, dtype)
 
 
 @form("clip", method=True)
 def clip(t: Any, x: Any, low: Any = None, high: Any = None, **named: Any) -> Any:
-    """`minimum(maximum(x, low), high)`."""
+    """Build NumPy's `clip`: `minimum(maximum(x, low), high)`."""
     low = named.pop("a_min", named.pop("min", low))
     high = named.pop("a_max", named.pop("max", high))
     if named:
@@ -80,7 +80,7 @@ def clip(t: Any, x: Any, low: Any = None, high: Any = None, **named: Any) -> Any
 
 @form("where")
 def where(t: Any, test: Any, then: Any = None, other: Any = None) -> Any:
-    """`a if p else b`, entry by entry."""
+    """Build NumPy's `where`: `a if p else b` for each entry."""
     if then is None or other is None:
         raise t.error(
             "`where` of a condition alone makes a size that data decide", "give both values"
@@ -90,7 +90,7 @@ def where(t: Any, test: Any, then: Any = None, other: Any = None) -> Any:
 
 @form("select")
 def select(t: Any, condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """The value of the first condition that holds: `a if p else b if q else default`, entry by entry."""
+    """Build NumPy's `select`: for each entry the value of the first condition that holds, else `default`."""
     tests, values = (list(t.several(t.listed(x))) for x in (condlist, choicelist))
     if len(tests) != len(values) or not tests:
         raise t.error("`select` takes a value for each condition, one or more")
@@ -103,23 +103,23 @@ def select(t: Any, condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 @form("logical_and", "bitwise_and")
 def logical_and(t: Any, x: Any, y: Any) -> Any:
-    """`a and b`, entry by entry."""
+    """Build `a and b` for each entry."""
     return t._both(x, y)
 
 
 @form("logical_or", "bitwise_or")
 def logical_or(t: Any, x: Any, y: Any) -> Any:
-    """`a or b`, entry by entry."""
+    """Build `a or b` for each entry."""
     return t._either_of(x, y)
 
 
 @form("logical_not", "bitwise_not", "invert")
 def logical_not(t: Any, x: Any) -> Any:
-    """`not a`, entry by entry."""
+    """Build `not a` for each entry."""
     return t._negated(x)
 
 
 @form("stop_gradient")
 def stop_gradient(t: Any, x: Any) -> Any:
-    """x, whose derivative is zero."""
+    """Build JAX's `stop_gradient`: x with derivative zero."""
     return t.mapped("stopped", x)

@@ -21,7 +21,7 @@ def scan(
     reverse: bool = False,
     unroll: Any = 1,
 ) -> Any:
-    """`for x in xs: carry, y = f(carry, x); ys.append(y)`."""
+    """Build JAX's `scan`: `for x in xs: carry, y = f(carry, x); ys.append(y)`."""
     over = t.iteration_of_all(xs) if xs is not None else t.ranged(length)
     over = t.backwards(over) if reverse else over
     made: list[Any] = []
@@ -45,21 +45,21 @@ def scan(
 
 @form("fori_loop")
 def fori_loop(t: Any, lower: Any, upper: Any, body_fun: Any, init_val: Any) -> Any:
-    """`for i in range(lower, upper): x = f(i, x)`."""
+    """Build JAX's `fori_loop`: `for i in range(lower, upper): x = f(i, x)`."""
     over = t.ranged(lower, upper)
     return t.carried_on(over, "x", init_val, lambda i, x: (t.applied(body_fun, i, x), []))[0]
 
 
 @form("functools.reduce")
 def reduce(t: Any, f: Any, xs: Any, *init: Any) -> Any:
-    """`for x in xs: made = f(made, x)`."""
+    """Build `functools.reduce`: `for x in xs: made = f(made, x)`."""
     start, over = _fold_start(t, xs, init)
     return t.carried_on(over, "made", start, lambda x, made: (t.applied(f, made, x), []))[0]
 
 
 @form("itertools.accumulate")
 def accumulate(t: Any, xs: Any, f: Any = None, initial: Any = None) -> Any:
-    """`for x in xs: made = f(made, x); all.append(made)`, what it begins with before them."""
+    """Build `itertools.accumulate`: the start, then `for x in xs: made = f(made, x); all.append(made)`."""
     start, over = _fold_start(t, xs, () if initial is None else (initial,))
 
     def run_iteration(x: Any, made: Any) -> tuple[Any, list[Any]]:
@@ -105,7 +105,7 @@ class Mapped:
 
 @form("vmap")
 def vmap(t: Any, fun: Any, in_axes: Any = 0, out_axes: Any = 0) -> Any:
-    """`[f(row) for row in x]`."""
+    """Build JAX's `vmap`: a function that returns `[f(row) for row in x]`."""
     if not isinstance(out_axes, int):
         raise t.error("`out_axes` is one number here", "transpose the results afterwards")
     return Mapped(fun, in_axes, out_axes)
@@ -113,13 +113,13 @@ def vmap(t: Any, fun: Any, in_axes: Any = 0, out_axes: Any = 0) -> Any:
 
 @form("map")
 def map_(t: Any, f: Any, xs: Any) -> Any:
-    """`[f(x) for x in xs]`."""
+    """Build JAX's `map`: `[f(x) for x in xs]`."""
     return t.every([t.iteration_of_all(xs)], lambda rows: t.applied(f, rows[0]))
 
 
 @form("tree_map")
 def tree_map(t: Any, f: Any, tree: Any, *rest: Any) -> Any:
-    """`f` of every array of a tree, and of those at its place in others."""
+    """Build JAX's `tree_map`: `f` of every array of a tree, and of the corresponding ones of others."""
     each = [list[Any]() for _ in (tree, *rest)]
     rebuilt, *_ = (t.flattened(x, leaves) for x, leaves in zip((tree, *rest), each, strict=True))
     if len({len(leaves) for leaves in each}) > 1:
@@ -129,19 +129,19 @@ def tree_map(t: Any, f: Any, tree: Any, *rest: Any) -> Any:
 
 @form("tree_leaves")
 def tree_leaves(t: Any, tree: Any) -> Any:
-    """The arrays of a tree, in JAX's order: dictionaries by their keys."""
+    """Build JAX's `tree_leaves`: the arrays of a tree in JAX's order, dictionaries by their sorted keys."""
     return t.leaves_of(tree)
 
 
 @form("tree_reduce")
 def tree_reduce(t: Any, f: Any, tree: Any, *init: Any) -> Any:
-    """`reduce(f, leaves)`."""
+    """Build JAX's `tree_reduce`: `reduce(f, leaves)`."""
     return reduce(t, f, t.leaves_of(tree), *init)
 
 
 @form("vectorize")
 def vectorize(t: Any, pyfunc: Any) -> Any:
-    """`f` of every entry, with broadcasting."""
+    """Build NumPy's `vectorize`: a function that applies `f` to every entry, with broadcasting."""
     return Spread(lambda t, xs: t.spread(xs, lambda *at: t.whole(t.applied(pyfunc, *at))))
 
 
@@ -157,7 +157,7 @@ class Spread:
 
 @form("apply_along_axis")
 def apply_along_axis(t: Any, func1d: Any, axis: int, arr: Any, *args: Any) -> Any:
-    """`[f(A[:, k]) for k in range(m)]`, of a matrix."""
+    """Build NumPy's `apply_along_axis`, of matrices only: `[f(A[:, k]) for k in range(m)]`."""
     if len(t.dims(t.whole(arr))) != 2:
         raise t.error("`apply_along_axis` of a matrix alone", "write a comprehension")
     over = t.along(arr, 1 - axis % 2)
@@ -167,20 +167,20 @@ def apply_along_axis(t: Any, func1d: Any, axis: int, arr: Any, *args: Any) -> An
 
 @form("cond")
 def cond(t: Any, pred: Any, true_fun: Any, false_fun: Any, *operands: Any) -> Any:
-    """`f(x) if p else g(x)`."""
+    """Build JAX's `cond`: `f(x) if p else g(x)`."""
     ways = (lambda: t.applied(true_fun, *operands)), (lambda: t.applied(false_fun, *operands))
     return t.choose(t.here, pred, *ways)
 
 
 @form("jit", "checkpoint", "remat", "ensure_compile_time_eval")
 def jit(t: Any, f: Any, *_: Any, **__: Any) -> Any:
-    """`f`: how it is compiled and what is kept is decided outside."""
+    """Build JAX's `jit`: f itself, since it is compiled together with the function around it."""
     return f
 
 
 @form("while_loop")
 def while_loop(t: Any, *_: Any) -> Any:
-    """Refused: data decide how often it runs."""
+    """Refuse JAX's `while_loop`, since data decide how often it runs."""
     raise t.error(
         "a `while_loop` has no size that is known beforehand",
         "`for t in range(n)`, or `fori_loop`, and carry on what is done: `h = where(done, h, f(h))`",
@@ -189,7 +189,7 @@ def while_loop(t: Any, *_: Any) -> Any:
 
 @form("grad", "value_and_grad", "jacfwd", "jacrev", "hessian", "jvp", "vjp", "jacobian")
 def grad(t: Any, *_: Any, **__: Any) -> Any:
-    """Refused: a derivative is one of a tensor function."""
+    """Refuse JAX's `grad` inside a tensor function."""
     raise t.error(
         "a derivative is taken of a tensor function, outside of this one",
         'decorate the inner one: `@tensor def f(x)`, `df = f.grad("x")`, and call `df` here',

@@ -80,7 +80,7 @@ def _restore_shape(t: Any, x: Any, b: Any) -> Any:
 
 @form("solve")
 def solve(t: Any, a: Any, b: Any) -> Any:
-    """`x` where `a @ x = b`, by elimination."""
+    """Build NumPy's `solve`: x where `a @ x = b`, by elimination."""
     a = _require_square(t, a)
     columns = _as_columns(t, a, b)
     t.same(t.dims(a)[-1], t.dims(columns)[-2])
@@ -89,21 +89,21 @@ def solve(t: Any, a: Any, b: Any) -> Any:
 
 @form("inv")
 def inv(t: Any, a: Any) -> Any:
-    """`x` where `a @ x` is the identity."""
+    """Build NumPy's `inv`: x where `a @ x` is the identity."""
     a = _require_square(t, a)
     return applied(t, INVERSE, a, applied(t, FACTORS, a))
 
 
 @form("det")
 def det(t: Any, a: Any) -> Any:
-    """The product of the pivots; its gradient are the signed minors, of a singular matrix, too."""
+    """Build NumPy's `det`; its gradient is the matrix of cofactors, also of a singular matrix."""
     a = _require_square(t, a)
     return applied(t, DETERMINANT, a, applied(t, FACTORS, a))
 
 
 @form("slogdet")
 def slogdet(t: Any, a: Any) -> Any:
-    """The sign of `det(a)`, and `log(abs(det(a)))`."""
+    """Build NumPy's `slogdet`: the sign of `det(a)`, and `log(abs(det(a)))`."""
     a = _require_square(t, a)
     factors = applied(t, FACTORS, a)
     return applied(t, SIGN_OF_DET, a, factors), applied(t, LOG_OF_DET, a, factors)
@@ -111,7 +111,10 @@ def slogdet(t: Any, a: Any) -> Any:
 
 @form("lstsq")
 def lstsq(t: Any, a: Any, b: Any, rcond: Any = None) -> Any:
-    """`x` of the least `sum((a @ x - b)**2)`, by `qr`; a has at least as many rows as columns, of full rank."""
+    """Build NumPy's `lstsq`: x with the least `sum((a @ x - b)**2)`, by `qr`.
+
+    a has full rank, and at least as many rows as columns. Its other results cannot be read.
+    """
     a = _require_matrices(t, a)
     rows, n = _known_sizes(t, a)
     if rows < n:
@@ -133,7 +136,7 @@ def _tall_qr(t: Any, a: Any) -> tuple[Any, Any]:
 
 @form("qr")
 def qr(t: Any, a: Any, mode: str = "reduced") -> Any:
-    """`Q` and `R`, which is `Q.T @ a`; a complete Q is that of a and columns of the identity beside it."""
+    """Build NumPy's `qr`: `Q` and `R = Q.T @ a`; a complete Q is that of a with columns of the identity appended."""
     if mode not in ("reduced", "complete", "r"):
         raise t.error(f"`qr` of mode {mode!r}", "'reduced', 'complete' or 'r'")
     a = _require_matrices(t, a)
@@ -160,7 +163,7 @@ def qr(t: Any, a: Any, mode: str = "reduced") -> Any:
 def qr_of_scipy(
     t: Any, a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full"
 ) -> Any:
-    """`qr` whose factors are complete where nothing is said."""
+    """Build SciPy's `qr`, whose factors are complete by default."""
     numpys = {"full": "complete", "economic": "reduced"}
     if mode not in numpys:
         raise t.error(f"`qr` of mode {mode!r}", "'full' or 'economic'")
@@ -169,26 +172,26 @@ def qr_of_scipy(
 
 @form("cholesky")
 def cholesky(t: Any, a: Any, lower: bool = True, upper: bool = False) -> Any:
-    """`L` where `L @ L.T = a`; of a matrix that is not symmetric, of `(a + a.T)/2`."""
+    """Build NumPy's `cholesky`: `L` where `L @ L.T = a`; of an asymmetric matrix, of `(a + a.T)/2`."""
     made = applied(t, CHOLESKY, _require_square(t, a))
     return _transpose_each(t, made) if upper or not lower else made
 
 
 @form("scipy.cholesky")
 def scipy_cholesky(t: Any, a: Any, lower: bool = False) -> Any:
-    """As SciPy has it: the upper factor, where nothing is said."""
+    """Build SciPy's `cholesky`, which returns the upper factor by default."""
     return cholesky(t, a, lower)
 
 
 @form("cho_factor")
 def cho_factor(t: Any, a: Any, lower: bool = False) -> Any:
-    """The factor, and whether it is the lower one."""
+    """Build SciPy's `cho_factor`: the factor, and whether it is the lower one."""
     return cholesky(t, a, lower), lower
 
 
 @form("cho_solve")
 def cho_solve(t: Any, c_and_lower: Any, b: Any) -> Any:
-    """`x` where `L @ L.T @ x = b`."""
+    """Build SciPy's `cho_solve`: x where `L @ L.T @ x = b`."""
     c, lower = c_and_lower
     y = solve_triangular(t, c, b, 0 if lower else 1, lower)
     return solve_triangular(t, c, y, 1 if lower else 0, lower)
@@ -196,7 +199,7 @@ def cho_solve(t: Any, c_and_lower: Any, b: Any) -> Any:
 
 @form("solve_triangular")
 def solve_triangular(t: Any, a: Any, b: Any, trans: Any = 0, lower: bool = False) -> Any:
-    """`x` where `a @ x = b` and a is triangular."""
+    """Build SciPy's `solve_triangular`: x where `a @ x = b` and a is triangular."""
     a = _require_square(t, a)
     if trans in (1, "T"):
         a, lower = t.named(_transpose_each(t, a), "a"), not lower
@@ -206,7 +209,7 @@ def solve_triangular(t: Any, a: Any, b: Any, trans: Any = 0, lower: bool = False
 
 @form("eigh")
 def eigh(t: Any, a: Any, UPLO: str = "L") -> Any:  # noqa: N803
-    """The eigenvalues, least first, and the eigenvectors as columns, of `(a + a.T)/2`."""
+    """Build NumPy's `eigh`: the eigenvalues of `(a + a.T)/2`, least first, and the eigenvectors as columns."""
     a = _require_square(t, a)
     n = t.dims(a)[-1]
     packed = applied(t, EIGH, a)
@@ -215,13 +218,13 @@ def eigh(t: Any, a: Any, UPLO: str = "L") -> Any:  # noqa: N803
 
 @form("eigvalsh")
 def eigvalsh(t: Any, a: Any, UPLO: str = "L") -> Any:  # noqa: N803
-    """The eigenvalues of `(a + a.T)/2`, least first."""
+    """Build NumPy's `eigvalsh`: the eigenvalues of `(a + a.T)/2`, least first."""
     return eigh(t, a)[0]
 
 
 @form("svd")
 def svd(t: Any, a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
-    """`U`, the singular values, largest first, and `V.T`."""
+    """Build NumPy's `svd`: `U`, the singular values, largest first, and `V.T`."""
     a = _require_matrices(t, a)
     rows, n = t.dims(a)[-2:]
     if rows != n:
@@ -248,13 +251,13 @@ NOT_FULL = "`svd` gives no full U and V here", "`full_matrices=False`"
 
 @form("svdvals")
 def svdvals(t: Any, a: Any) -> Any:
-    """The singular values, largest first."""
+    """Build SciPy's `svdvals`: the singular values, largest first."""
     return svd(t, a, compute_uv=False)
 
 
 @form("pinv")
 def pinv(t: Any, a: Any, rcond: float = 1e-15) -> Any:
-    """`V / s @ U.T`, of the singular values that are not next to zero."""
+    """Build NumPy's `pinv`: `V / s @ U.T`, of the singular values above `rcond` times the largest."""
     u, s, v = svd(t, a, full_matrices=False)
     s = t.named(s, "s")
     large = t._compare(">", s, t.computed("*", rcond, build(t, "max", s)))
@@ -266,13 +269,13 @@ def pinv(t: Any, a: Any, rcond: float = 1e-15) -> Any:
 
 @form("expm")
 def expm(t: Any, a: Any) -> Any:
-    """The exponential of a matrix, `1 + a + a @ a / 2 + …`."""
+    """Build SciPy's `expm`: the exponential of a matrix, `1 + a + a @ a / 2 + …`."""
     return applied(t, EXPM, _require_square(t, a))
 
 
 @form("matrix_power")
 def matrix_power(t: Any, a: Any, n: Any) -> Any:
-    """`a @ a @ …`, by squares."""
+    """Build NumPy's `matrix_power`, for constant powers that are not negative, by repeated squaring."""
     if not isinstance(n, int) or n < 0:
         raise t.error("`matrix_power` takes a constant that is not negative", "`np.linalg.inv`")
     a = _require_square(t, a)
@@ -288,7 +291,7 @@ def matrix_power(t: Any, a: Any, n: Any) -> Any:
 
 @form("multi_dot")
 def multi_dot(t: Any, arrays: Any) -> Any:
-    """`a @ b @ …`, from the left."""
+    """Build NumPy's `multi_dot`: `a @ b @ …`, from the left."""
     first, *rest = t.several(arrays)
     for x in rest:
         first = t.once(build(t, "matmul", first, x))
@@ -313,7 +316,7 @@ def _make_refused_form(name: str) -> Any:
     """Return a form that raises TensorError with advice."""
 
     def decomposed(t: Any, *_: Any, **__: Any) -> Any:
-        """Refused: what has no real result for all matrices, or is one of several."""
+        """Refuse functions that have no real result for all matrices, or several."""
         raise t.error(f"`{name}` is not in the tensor language", INSTEAD[name])
 
     return decomposed

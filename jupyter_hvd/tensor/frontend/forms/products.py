@@ -54,6 +54,7 @@ def contracted(
 
 
 def _letters(k: int, start: str = "a") -> list[str]:
+    """Return k letters, one per axis, from `start` on."""
     return [chr(ord(start) + j) for j in range(k)]
 
 
@@ -67,7 +68,7 @@ def _broadcast(t: Any, x: Any, wanted: Sequence[Affine]) -> Any:
 
 @form("tensordot")
 def tensordot(t: Any, a: Any, b: Any, axes: Any = 2) -> Any:
-    """A sum over pairs of axes."""
+    """Build NumPy's `tensordot`: a sum of products over pairs of axes."""
     a, b = t.whole(a), t.whole(b)
     m, n = len(t.dims(a)), len(t.dims(b))
     if isinstance(axes, int):
@@ -83,7 +84,7 @@ def tensordot(t: Any, a: Any, b: Any, axes: Any = 2) -> Any:
 
 @form("einsum")
 def einsum(t: Any, spec: Any, *arrays: Any) -> Any:
-    """The sum that the letters say."""
+    """Build NumPy's `einsum`: the sum of products that the letters describe."""
     if not isinstance(spec, str):
         raise t.error("`einsum` takes its letters first", "write `np.einsum('ij,j->i', A, x)`")
     left, arrow, right = spec.replace(" ", "").partition("->")
@@ -111,12 +112,12 @@ LETTERS = r"[A-Za-z]*(\.\.\.)?[A-Za-z]*"  # of one array
 
 
 def _name_ellipsis(
-    t: Any, spec: str, each: Sequence[str], arrays: Sequence[Any]
+    t: Any, spec: str, letters: Sequence[str], arrays: Sequence[Any]
 ) -> tuple[list[str], list[Any]]:
     """Return names for the axes that `...` stands for in `einsum`, and the arrays broadcast along them."""
     wholes = [t.whole(x) for x in arrays]
     spans: list[tuple[int, int]] = []
-    for part, x in zip(each, wholes, strict=True):
+    for part, x in zip(letters, wholes, strict=True):
         first, last = part.find("..."), len(t.dims(x)) - len(part.rpartition("...")[2])
         spans.append((first, last) if first >= 0 else (0, 0))
         if first > last:
@@ -139,7 +140,7 @@ def _expand_names(part: str, names: Sequence[str], rank: int) -> list[str]:
 
 @form("diagonal", method=True)
 def diagonal(t: Any, x: Any, offset: int = 0) -> Any:
-    """`[A[i, i] for i in range(n)]`; of an array that is not square, as many as there are."""
+    """Build NumPy's `diagonal` of a matrix: `[A[i, i] for i in range(n)]`."""
     x = t.once(t.whole(x))
     dims = t.dims(x)
     if len(dims) != 2 or not isinstance(offset, int):
@@ -153,8 +154,9 @@ def diagonal(t: Any, x: Any, offset: int = 0) -> Any:
 
 @form("convolve")
 def convolve(t: Any, a: Any, b: Any, mode: str = "full") -> Any:
-    """`[sum(a[i - j]*b[j] for j in range(m) if 0 <= i - j < n) for i in range(n + m - 1)]`; `valid` and
-    `same` are parts of it.
+    """Build NumPy's `convolve`: `[sum(a[i - j]*b[j] for j in range(m) if 0 <= i - j < n) for i in range(n + m - 1)]`.
+
+    The modes "valid" and "same" are parts of it.
     """
     a, b = t.once(t.whole(a), "a"), t.once(t.whole(b), "b")
     n, m = t.dims(a)[0], t.dims(b)[0]

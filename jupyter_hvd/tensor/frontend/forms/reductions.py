@@ -37,7 +37,7 @@ def total(
     where: Any = None,
     initial: Any = None,
 ) -> Any:
-    """`Σ` along axes."""
+    """Build NumPy's `sum` along axes."""
     x = t.plainly(t.whole(_mask_entries(t, x, where, 0)))
     dims = t.dims(x)
     gone = axes_of(t, axis, len(dims))
@@ -58,7 +58,7 @@ def total(
 
 
 def _mask_entries(t: Any, x: Any, where: Any, other: Any) -> Any:
-    """Return the entries where a condition holds, and another number elsewhere."""
+    """Return x where a condition holds, and another number elsewhere; x if there is no condition."""
     return x if where is None or where is True else t.chosen(where, x, other)
 
 
@@ -147,7 +147,7 @@ def prod(
     where: Any = None,
     initial: Any = None,
 ) -> Any:
-    """A product by halves, whose derivative divides by nothing."""
+    """Build NumPy's `prod`, by halving, so that its derivative divides by nothing."""
     if (
         isinstance(x, list)
         and axis is None
@@ -161,7 +161,7 @@ def prod(
 
 
 def _product_of_sizes(t: Any, sizes: Sequence[Affine]) -> Any:
-    """`np.prod(x.shape)`, which is a size: as an index expression where it is one."""
+    """Return the product of sizes, such as `np.prod(x.shape)`; as an index expression if it is affine."""
     unknown = [n for n in sizes if not n.is_constant]
     if len(unknown) > 1:
         return math.prod(t.number(n) for n in sizes)
@@ -171,12 +171,12 @@ def _product_of_sizes(t: Any, sizes: Sequence[Affine]) -> Any:
 
 @form("largest")
 def largest(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """The largest entry, `-inf` of none; a constant to the derivative."""
+    """Build NumPy's `max`: `-inf` for no entries. Its derivative is zero."""
     return _extreme_along(t, LARGEST, x, axis, keepdims)
 
 
 def smallest(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """The smallest entry, `inf` of none; a constant to the derivative."""
+    """Build NumPy's `min`: `inf` for no entries. Its derivative is zero."""
     return _extreme_along(t, SMALLEST, x, axis, keepdims)
 
 
@@ -274,21 +274,21 @@ def _extreme_with_gradient(
 
 @form("any", method=True)
 def any_(t: Any, x: Any, axis: Any = None, keepdims: bool = False, where: Any = None) -> Any:
-    """The largest of `x != 0` and 0."""
+    """Build NumPy's `any`: the largest of `x != 0` and 0."""
     x = _mask_entries(t, t._compare("!=", t.whole(x), 0), where, 0)
     return t.mapped("maximum", largest(t, x, axis, keepdims), 0)
 
 
 @form("all", method=True)
 def all_(t: Any, x: Any, axis: Any = None, keepdims: bool = False, where: Any = None) -> Any:
-    """The smallest of `x != 0` and 1."""
+    """Build NumPy's `all`: the smallest of `x != 0` and 1."""
     x = _mask_entries(t, t._compare("!=", t.whole(x), 0), where, 1)
     return t.mapped("minimum", smallest(t, x, axis, keepdims), 1)
 
 
 @form("fft", "ifft", "rfft", "irfft", "fft2", "ifft2", "fftn", "rfft2")
-def transformed(t: Any, *_: Any, **__: Any) -> Any:
-    """Refused: numbers are real here."""
+def refuse_transform(t: Any, *_: Any, **__: Any) -> Any:
+    """Refuse Fourier transforms, since numbers are real here."""
     raise t.error(
         "a Fourier transform is complex, and numbers are real here",
         "write its sums of `np.cos` and `np.sin`; or transform outside, and pass the result",
@@ -318,7 +318,7 @@ def along_one(t: Any, x: Any, axis: Any) -> tuple[Any, int]:
 
 @form("sort")
 def sort(t: Any, x: Any, axis: Any = -1, descending: bool = False) -> Any:
-    """`take_along_axis(x, argsort(x))`."""
+    """Build NumPy's `sort`: `take_along_axis(x, argsort(x))`."""
     x, axis = along_one(t, x, axis)
     return build(t, "take_along_axis", x, order(t, x, axis, descending), axis)
 
@@ -328,8 +328,8 @@ def sort(t: Any, x: Any, axis: Any = -1, descending: bool = False) -> Any:
     *("argwhere", "nanargmax", "nanargmin"),
     method=True,
 )
-def searched(t: Any, *_: Any, **__: Any) -> Any:
-    """Refused: data decide which entry this is."""
+def refuse_search(t: Any, *_: Any, **__: Any) -> Any:
+    """Refuse functions whose number or order of results data decide."""
     raise t.error(
         "how many entries this gives, or in what order, is what data decide",
         "keep every entry: `np.where(p, x, 0)`, `x[p].sum()`, `np.argsort(x)`; or compute it outside, and pass "
@@ -371,7 +371,7 @@ def _double_prefixes(
 
 @form("cumsum", method=True)
 def cumsum(t: Any, x: Any, axis: Any = None) -> Any:
-    """`[sum(x[j] for j in range(i + 1)) for i in range(n)]`, each from the one before it."""
+    """Build NumPy's `cumsum`: `[sum(x[j] for j in range(i + 1)) for i in range(n)]`, each from the one before it."""
     x = t.whole(x)
     if axis is None:
         x, axis = build(t, "ravel", x), 0
@@ -382,17 +382,17 @@ def cumsum(t: Any, x: Any, axis: Any = None) -> Any:
 
 @form("cumprod", method=True)
 def cumprod(t: Any, x: Any, axis: Any = None) -> Any:
-    """Products of prefixes, by doubling."""
+    """Build NumPy's `cumprod`: products of prefixes, by doubling."""
     return prefixes(t, x, axis, lambda a, b: t.computed("*", a, b))
 
 
 @attribute("ndim")
 def ndim(t: Any, x: Any) -> Any:
-    """The number of axes."""
+    """Return the number of axes."""
     return len(t.dims(t.whole(x)))
 
 
 @attribute("size")
 def size(t: Any, x: Any) -> Any:
-    """The number of entries."""
+    """Return the number of entries."""
     return count(t, x, None)

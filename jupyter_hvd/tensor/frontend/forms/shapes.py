@@ -20,7 +20,7 @@ ZERO = Affine.of(0)
 
 @form("transpose", "permute_dims", method=True)
 def transpose(t: Any, x: Any, *axes: Any) -> Any:
-    """`A[j, i]`, or the axes in the order that is named."""
+    """Build NumPy's `transpose`: the axes in reverse, or in the given order."""
     if is_index_array(x) and not axes:
         return x.data.transposed.array
     x = t.plainly(t.whole(x))
@@ -41,19 +41,19 @@ def transpose(t: Any, x: Any, *axes: Any) -> Any:
 
 @attribute("T")
 def transposed(t: Any, x: Any) -> Any:
-    """`x.T`: the axes in reverse."""
+    """Build `x.T`: the axes in reverse."""
     return transpose(t, x)
 
 
 @attribute("mT")
 def matrix_transposed(t: Any, x: Any) -> Any:
-    """`x.mT`: the last two axes exchanged."""
+    """Build `x.mT`: the last two axes exchanged."""
     return build(t, "swapaxes", x, -1, -2)
 
 
 @form("reshape", method=True)
 def reshape(t: Any, x: Any, *shape: Any, order: str = "C") -> Any:
-    """Entry k of the flattened array at place k of the new shape; with `order="F"` by columns, as of what is transposed."""
+    """Build NumPy's `reshape`; with `order="F"` by columns."""
     if shape and isinstance(shape[-1], str):
         shape, order = shape[:-1], shape[-1]
     x = t.whole(x)
@@ -128,7 +128,7 @@ def _reshape_by_sum(t: Any, x: Any, sizes: Sequence[int], wanted: Sequence[int])
 
 @form("ravel", "flatten", method=True)
 def ravel(t: Any, x: Any, order: str = "C") -> Any:
-    """The rows one after the other, or the columns."""
+    """Build NumPy's `ravel`: the rows one after the other; with `order="F"` the columns."""
     x = t.whole(x)
     x = transpose(t, x) if _is_column_order(t, order) else x
     return x if len(t.dims(x)) == 1 else reshape(t, x, -1)
@@ -136,7 +136,7 @@ def ravel(t: Any, x: Any, order: str = "C") -> Any:
 
 @form("broadcast_to")
 def broadcast_to(t: Any, x: Any, shape: Any) -> Any:
-    """x repeated along axes that it has not, or only one entry of."""
+    """Build NumPy's `broadcast_to`: x repeated along axes that are missing or of size 1."""
     x = t.once(t.whole(x))
     dims = t.shape_of(shape)
     for own, wanted in zip(t.dims(x)[::-1], dims[::-1], strict=False):
@@ -168,7 +168,7 @@ def spliced(
 
 @form("roll")
 def roll(t: Any, x: Any, shift: Any, axis: Any = None) -> Any:
-    """`x[i - shift]`, what falls off at one end at the other."""
+    """Build NumPy's `roll`: `x[i - shift]`, cyclically."""
     x = t.whole(x)
     if axis is None and len(t.dims(x)) != 1:
         return reshape(t, roll(t, ravel(t, x), shift), [t.index(n) for n in t.dims(x)])
@@ -212,11 +212,11 @@ def _roll_axis(t: Any, x: Any, size: Affine, k: int) -> Any:
 
 
 @form("delete")
-def delete(t: Any, x: Any, place: Any, axis: Any = None) -> Any:
-    """What is before a place, and what is behind it."""
+def delete(t: Any, x: Any, index: Any, axis: Any = None) -> Any:
+    """Build NumPy's `delete`: the entries before an index, and those after it."""
     x, k = along_one(t, x, axis)
     n = t.dims(x)[k]
-    here = t.affine(t._as_size(place), "a place")
+    here = t.affine(t._as_size(index), "a place")
     if here.is_constant and here.constant < 0:
         here = n + here.constant
     t.looked("the place that is deleted", "the array", here, n, k)
@@ -227,7 +227,7 @@ def delete(t: Any, x: Any, place: Any, axis: Any = None) -> Any:
 
 @form("pad")
 def pad(t: Any, x: Any, width: Any, mode: str = "constant", constant_values: Any = 0) -> Any:
-    """`x[i - before] if 0 <= i - before < n else 0`."""
+    """Build NumPy's `pad`: by default `x[i - before] if 0 <= i - before < n else 0`."""
     x = t.once(t.whole(x))
     rank = len(t.dims(x))
     widths = [[t.number(t.size_of(w)) for w in pair] for pair in _widths_by_axis(t, width, rank)]
@@ -252,9 +252,9 @@ def pad(t: Any, x: Any, width: Any, mode: str = "constant", constant_values: Any
 def _widths_by_axis(t: Any, value: Any, rank: int) -> list[list[Any]]:
     """Return a width for both ends of each axis, from one for all, one for both ends, or one for each."""
 
-    def parts(one: Any) -> Any:
-        one = t.listed(t._structure(one))
-        return list(one) if isinstance(one, tuple | list) else one
+    def parts(widths: Any) -> Any:
+        widths = t.listed(t._structure(widths))
+        return list(widths) if isinstance(widths, tuple | list) else widths
 
     said = parts(value)
     rows = [*map(parts, said)] if isinstance(said, list) else [said]
@@ -317,7 +317,7 @@ def _pad_axis(t: Any, x: Any, k: int, before: int, after: int, mode: str) -> Any
 
 @form("stack")
 def stack(t: Any, arrays: Any, axis: int = 0) -> Any:
-    """Arrays of one shape along a new axis."""
+    """Build NumPy's `stack`: arrays of one shape along a new axis."""
     if t.is_array(arrays) and arrays.written is None:  # of as many as a size says
         return build(t, "moveaxis", arrays, 0, axis)
     parts = [build(t, "expand_dims", x, axis) for x in t.several(arrays)]
@@ -326,7 +326,7 @@ def stack(t: Any, arrays: Any, axis: int = 0) -> Any:
 
 @form("concatenate", "concat")
 def concatenate(t: Any, arrays: Any, axis: Any = 0) -> Any:
-    """One after the other: each array where the ones before it end."""
+    """Build NumPy's `concatenate`: arrays one after the other."""
     if axis is None:
         arrays, axis = [ravel(t, t.whole(x)) for x in t.several(arrays)], 0
     parts = [t.once(t.whole(x)) for x in t.several(arrays)]
@@ -361,7 +361,7 @@ def concatenate(t: Any, arrays: Any, axis: Any = 0) -> Any:
 
 @form("block")
 def block(t: Any, arrays: Any) -> Any:
-    """Lists of lists of arrays: the innermost side by side, those around them one under the other."""
+    """Build NumPy's `block`: lists of lists of arrays, the innermost side by side, the others below one another."""
 
     def joined(part: Any) -> tuple[Any, int]:
         part = t.listed(t._structure(part))
@@ -385,7 +385,7 @@ def _prepend_axes(t: Any, x: Any, rank: int) -> Any:
 
 @form("repeat", method=True)
 def repeat(t: Any, x: Any, repeats: Any, axis: Any = None) -> Any:
-    """Each entry several times: `[x[k] for k in range(n) for _ in range(r)]`."""
+    """Build NumPy's `repeat`: `[x[k] for k in range(n) for _ in range(r)]`."""
     x, k = along_one(t, x, axis)
     repeats, dims = t.number(t.size_of(repeats)), list(t.dims(x))
     n = dims[k]
@@ -403,7 +403,7 @@ def repeat(t: Any, x: Any, repeats: Any, axis: Any = None) -> Any:
 
 @form("sliding_window_view")
 def sliding_window_view(t: Any, x: Any, window_shape: Any, axis: Any = None) -> Any:
-    """The windows at every place: `[[x[i + j] for j in range(w)] for i in range(n - w + 1)]`."""
+    """Build NumPy's `sliding_window_view`: `[[x[i + j] for j in range(w)] for i in range(n - w + 1)]`."""
     x = t.once(t.whole(x))
     dims, windows = list(t.dims(x)), t.listed(window_shape)
     windows = [t.size_of(w) for w in (windows if isinstance(windows, tuple | list) else [windows])]
@@ -428,7 +428,7 @@ def sliding_window_view(t: Any, x: Any, window_shape: Any, axis: Any = None) -> 
 
 @form("copy", "array", "block_until_ready", method=True)
 def copy(t: Any, x: Any, dtype: Any = None) -> Any:
-    """The array itself."""
+    """Build NumPy's `copy`: the array itself, since arrays never change."""
     made = astype(t, x, dtype)
     kind = "" if dtype is not None else numbers_of(t.whole(x))
     return t.of_numbers(t.no_list(made), kind) if kind else made
@@ -436,7 +436,7 @@ def copy(t: Any, x: Any, dtype: Any = None) -> Any:
 
 @form("astype", method=True)
 def astype(t: Any, x: Any, dtype: Any = None) -> Any:
-    """The array itself, or a list's entries as one: numbers are of the arguments' type."""
+    """Build NumPy's `astype`: the array itself, or a list's entries as one; numbers have the arguments' type."""
     return t.typed(t.copied(stacked(t, x)), dtype)
 
 
@@ -450,16 +450,17 @@ def stacked(t: Any, x: Any) -> Any:
 
 @attribute("at")
 def at(t: Any, x: Any) -> Any:
+    """Build `x.at`, whose methods return the array with some entries changed."""
     return t.changeable(x)
 
 
 @attribute("dtype")
 def dtype(t: Any, x: Any) -> Any:
-    """`float`: numbers are real here."""
+    """Return `float`, since numbers are real here."""
     return float
 
 
 @attribute("real")
 def real(t: Any, x: Any) -> Any:
-    """`x`: numbers are real here."""
+    """Return x, since numbers are real here."""
     return x

@@ -35,6 +35,7 @@ class Form:
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
+        """The parameters of the form, as `inspect` reads them from its builder."""
         return inspect.signature(self.build)
 
     def call(self, t: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
@@ -215,7 +216,7 @@ def attribute_of(t: Any, array: Any, name: str) -> Any:
 
 
 def form_named(name: str) -> Form:
-    """The form of that name."""
+    """Return the form of this name; KeyError if there is none."""
     return FORMS[name]
 
 

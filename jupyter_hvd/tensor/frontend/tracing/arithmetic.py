@@ -38,7 +38,7 @@ class Arithmetic(Loops):
     repeated_list: Callable[[Any, Any], Any]
 
     def minus(self, k: int, value: Any) -> Any:
-        """`-x`: of a number, an index or, entry by entry, an array."""
+        """Return `-x` of a number, an index, or the entries of an array; called by rewritten code."""
         self.at(k)
         if isinstance(value, int | float | Fraction):
             return -value
@@ -53,18 +53,22 @@ class Arithmetic(Loops):
         )
 
     def negative(self, value: Any) -> Value:
-        """`-x` of numbers and, entry by entry, arrays: `-1·x`."""
+        """Return `-1·x` of numbers and of the entries of arrays."""
         if self.is_array(value):
             return self.spread((value,), self.negative)
         return Value(self, Mul(Const(-1), self.scalar(value, "`-`")))
 
     def plus(self, k: int, value: Any) -> Any:
-        """`+x` is x."""
+        """Return `+x`, which is x; called by rewritten code."""
         self.at(k)
         return value
 
     def binary(self, k: int, op: str, left: Any, right: Any) -> Any:
-        """`left op right` of operands of any kind. Indices with indices stay affine, or TensorError."""
+        """Return `left op right` of operands of any kind; called by rewritten code.
+
+        Raises:
+            TensorError: the operator is not defined for these, or the result is no value of the language.
+        """
         self.at(k)
         plain = int | float | Fraction
         if isinstance(left, plain) and isinstance(right, plain):
@@ -187,7 +191,7 @@ class Arithmetic(Loops):
         return self.error(f"`{op}` is not in the tensor language", "use +, -, *, / and **")
 
     def _product(self, left: Any, right: Any) -> Value:
-        """`e·e`, and `(i < j) * e` is Iverson's bracket, at any type."""
+        """Return `e·e`; of a condition and a value, Iverson's bracket."""
         if isinstance(left, Condition) and isinstance(right, Condition):
             return Value(self, Guard(conj(left.predicate, right.predicate), Const(1)))
         for test, other in ((left, right), (right, left)):
@@ -206,7 +210,7 @@ class Arithmetic(Loops):
         return inverse if a is Const(1) else Mul(a, inverse)
 
     def _power(self, a: Term, b: Term) -> Value:
-        """Small constant powers by multiplication, others by the primitive `pow`."""
+        """Return a power: small constant ones by multiplication, others by the primitive `pow`."""
         inner = self.inside_of_abs(a)
         if inner is not None and isinstance(b, Const) and is_even(b.value):
             a = inner

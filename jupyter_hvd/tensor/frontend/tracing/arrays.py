@@ -53,13 +53,13 @@ class SizesMet(Exception):  # noqa: N818 - no error
     """
 
     def __init__(
-        self, left: Affine, right: Affine | None, exact: bool, place: Place | None
+        self, left: Affine, right: Affine | None, exact: bool, position: Place | None
     ) -> None:
         super().__init__(left, right)
         self.left = left
         self.right = right
         self.exact = exact
-        self.place = place
+        self.place = position
         self.refused: TensorError | None = None  # what there is to say where no arguments are
 
 
@@ -92,7 +92,11 @@ class Wholes(Packing):
         return None
 
     def dims(self, value: Value) -> tuple[Affine, ...]:
-        """The sizes of an array's axes, none of a scalar; TensorError for an array of tuples."""
+        """Return the sizes of an array's axes, outermost first; none for a scalar.
+
+        Raises:
+            TensorError: it is an array of tuples.
+        """
         if isinstance(_element_type(value), Product):
             raise self.error(f"{kind(value)} is not an array of numbers", "take its parts first")
         return dimensions(value.type)
@@ -142,19 +146,20 @@ class Wholes(Packing):
 
     # Entries
 
-    def from_start(self, place: Any, size: Affine) -> Affine:
-        """Return an index as an offset from the start: `x[-1]` and `x[-k]` count from the end, unless the argument k is 0;
-        `x[-i]` where i is not 0 here.
+    def from_start(self, index: Any, size: Affine) -> Affine:
+        """Return an index as an offset from the start: `x[-1]` and `x[-k]` count from the end.
+
+        `x[-i]` does if i cannot be 0 here; an argument k that is 0 gives the first entry.
         """
-        a = self.affine(place, "an index")
+        a = self.affine(index, "an index")
         if counts_from_the_end(a) and a.names & {i for i, _ in self.binders}:
             within = conj(*self.conditions, compare("≤", 0, a))
             if a.constant < 0 or sets.is_impossible(tuple(self.binders), within):
                 return size + a
         if a.names and a.names <= self.integers and all(c < 0 for _, c in a.terms):
-            place = self.number(a)
-            a = Affine.of(place)
-        return size + a.constant if isinstance(place, int) and a.constant < 0 else a
+            index = self.number(a)
+            a = Affine.of(index)
+        return size + a.constant if isinstance(index, int) and a.constant < 0 else a
 
     def entry_within(self, array: Value, a: Affine) -> Any:
         """Return `array[a]` as a part that shares the array's entries, not a copy."""
@@ -164,10 +169,10 @@ class Wholes(Packing):
         nature = Nature(lists, numbers, self.memory.of(array), array.nature.within)
         return Value(self, At(array.term, a), array.layout).of_nature(nature)
 
-    def read(self, value: Value, *places: Affine) -> Value:
+    def read(self, value: Value, *indices: Affine) -> Value:
         """Return the entry at these indices, which are in range."""
         term = value.term
-        for a in places:
+        for a in indices:
             if isinstance(term, Gen):
                 with carry_origins(cast("Origins", self.places_of)):
                     term = substitute(term.body, indices={term.index: a})
@@ -229,10 +234,10 @@ class Wholes(Packing):
         """Return the context in which several binders are open."""
         return _Nested(self, binders)
 
-    def _fresh_binders(self, dims: Sequence[Affine], of: Sequence[Value]) -> list[Binder]:
+    def _fresh_binders(self, dims: Sequence[Affine], operands: Sequence[Value]) -> list[Binder]:
         """Return a binder with an unused name for each size."""
         taken = {*self.reserved, *(i for i, _ in self.binders)}
-        for value in of:
+        for value in operands:
             taken |= inner_indices(value.term)
         names = (x for x in self._index_names() if x not in taken)
         return [Binder(next(names), size) for size in dims]
@@ -255,16 +260,16 @@ class Wholes(Packing):
             return entry(*wholes)
         operands = [self._operand(value, dims) for value in wholes]
 
-        def at(*places: Affine) -> Value:
-            return entry(*(self._aligned(value, places) for value in operands))
+        def at(*indices: Affine) -> Value:
+            return entry(*(self._aligned(value, indices) for value in operands))
 
         return self.build(dims, at, *operands)
 
-    def broadcast_dims(self, each: Sequence[tuple[Affine, ...]]) -> tuple[Affine, ...]:
+    def broadcast_dims(self, shapes: Sequence[tuple[Affine, ...]]) -> tuple[Affine, ...]:
         """Return the common sizes of several arrays under NumPy's broadcasting."""
-        rank = max((len(dims) for dims in each), default=0)
+        rank = max((len(dims) for dims in shapes), default=0)
         result = [Affine.of(1)] * rank
-        for dims in each:
+        for dims in shapes:
             for k, size in enumerate(dims, rank - len(dims)):
                 result[k] = self.meet(result[k], size)
         return tuple(result)
@@ -273,9 +278,9 @@ class Wholes(Packing):
         """Return an operand of a broadcast: its entries are read several times if its sizes differ from the result's."""
         return self.plainly(value) if self.dims(value) == dims else self.once(value)
 
-    def _aligned(self, value: Value, places: Sequence[Affine]) -> Value:
-        """Return an operand's entry for a position in the broadcast result."""
-        return self.read(value, *broadcast_places(self.dims(value), places))
+    def _aligned(self, value: Value, indices: Sequence[Affine]) -> Value:
+        """Return an operand's entry for indices of the broadcast result."""
+        return self.read(value, *broadcast_indices(self.dims(value), indices))
 
     def product(self, left: Value, right: Value) -> Value:
         """Return `[p]·a · [q]·b` as `[p∧q]·a·b`, so that a sum of it has only the terms that count."""
@@ -464,12 +469,12 @@ def _element_type(value: Value) -> Any:
     return type_
 
 
-def entry_aligned(array: Any, places: Sequence[Affine]) -> Any:
-    """Return the entry of an array of integers for a position in the broadcast result."""
-    return array.entry(broadcast_places(array.dims, places))
+def entry_aligned(array: Any, indices: Sequence[Affine]) -> Any:
+    """Return the entry of an array of integers for indices of the broadcast result."""
+    return array.entry(broadcast_indices(array.dims, indices))
 
 
-def broadcast_places(dims: Sequence[Affine], places: Sequence[Affine]) -> list[Affine]:
-    """Return the position in an operand of these sizes for a position in the broadcast result."""
-    here = places[len(places) - len(dims) :]
+def broadcast_indices(dims: Sequence[Affine], indices: Sequence[Affine]) -> list[Affine]:
+    """Return the indices in an operand of these sizes for indices of the broadcast result."""
+    here = indices[len(indices) - len(dims) :]
     return [Affine.of(0) if n == Affine.of(1) else a for n, a in zip(dims, here, strict=True)]

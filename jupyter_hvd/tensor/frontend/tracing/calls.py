@@ -101,15 +101,21 @@ class Tracer(Selections):
     """What rewritten code calls. Every method takes first the number of a place in the source."""
 
     def call(self, k: int, function: Any, /, *arguments: Any, **named_arguments: Any) -> Any:
-        """`function(*arguments)`: a form, a black box, one of Python's own, or another tensor function.
+        """Return `function(*arguments)`, for a form, a primitive, a Python function or another tensor function.
 
-        Raises TensorError where the function is none of these, or does not take the arguments.
+        Called by rewritten code.
+
+        Args:
+            k: the number of the position in the source.
+
+        Raises:
+            TensorError: the function is none of these, or does not take the arguments.
         """
         self.at(k)
         return self.applied(function, *arguments, **named_arguments)
 
     def applied(self, function: Any, /, *arguments: Any, **named_arguments: Any) -> Any:
-        """As `call`, at the place where the program is."""
+        """Return `function(*arguments)` as `call` does, at the current source position."""
         if getattr(function, "__self__", None) is self:  # which `desugaring` writes
             return function(*arguments)
         if function is functools.partial:
@@ -250,7 +256,7 @@ class Tracer(Selections):
         return self.spread(values, lambda *xs: self.function(name, *xs))
 
     def whole(self, value: Any) -> Value:
-        """A value of any kind as an array or a scalar, a list of arrays as one array."""
+        """Return a value of any kind as an array or a scalar; a list of arrays as one array."""
         value = self._structure(value)
         if isinstance(value, list) or (isinstance(value, tuple) and len(value) == 1):
             return cast("Value", forms.build(self, "stack", value))
@@ -270,11 +276,13 @@ class Tracer(Selections):
         parts = self._structure(value)
         return isinstance(parts, tuple) and not getattr(parts, "form", None)
 
-    def viewing(self, of: Any, made: Any) -> None:
+    def viewing(self, array: Any, made: Any) -> None:
         """Mark what is made of an array, or several parts of it, as sharing its entries."""
         for one in made if isinstance(made, tuple | list) else [made]:
-            if isinstance(one, Value) and one is not of and isinstance(of, Value):
-                one.of_nature(Nature(0, numbers_of(of), self.memory.of(of), of.nature.within))
+            if isinstance(one, Value) and one is not array and isinstance(array, Value):
+                one.of_nature(
+                    Nature(0, numbers_of(array), self.memory.of(array), array.nature.within)
+                )
 
     def no_list(self, value: Any) -> Any:
         """Return a value without the mark that it is a Python list."""
@@ -287,10 +295,10 @@ class Tracer(Selections):
         """Mark an array's numbers as being of this NumPy type."""
         return value.of_nature(replace(value.nature, numbers=numbers))
 
-    def like(self, made: Value, of: Any, within: bool) -> None:
+    def like(self, made: Value, array: Any, within: bool) -> None:
         """Copy what NumPy knows of an array's numbers, and their range if `within`, to what is made of them."""
-        range_ = range_of(of) if within else None
-        made.of_nature(replace(made.nature, numbers=numbers_of(of), within=range_))
+        range_ = range_of(array) if within else None
+        made.of_nature(replace(made.nature, numbers=numbers_of(array), within=range_))
 
     def of_integers_alone(self, made: Any, values: Sequence[Any], ordered: bool) -> None:
         """Mark what is made only of integers as integers; within the same range if it is `ordered`."""
@@ -337,7 +345,7 @@ class Tracer(Selections):
         return Value(self, Const(a if a.terms else a.constant))
 
     def copied(self, value: Value) -> Value:
-        """Return the same array under another name, which may be changed in place."""
+        """Return an array under a name of its own, so that one may be changed in place without the other."""
         if value.variable and isinstance(value.type, Array):
             bound = self.name(value.variable)
             self.scopes[-1].bindings.append((bound, value.term))
@@ -418,12 +426,16 @@ class Tracer(Selections):
             return self.ranging(made, Affine.of(int(value.min())), Affine.of(int(value.max()) + 1))
         return value
 
-    def constants(self, value: Any, what: str) -> Any:
-        """Return arrays of constants written out. `what` names them in the error if they are too long."""
+    def constants(self, value: Any, subject: str) -> Any:
+        """Return constants as literal arrays.
+
+        Args:
+            subject: names them in the error if they are too long.
+        """
         made = self._lift_constant(tuple(value) if isinstance(value, list) else value)
         if any(not isinstance(x, Value) for x in (made if isinstance(made, tuple) else (made,))):
             raise self.error(
-                f"{what} of more than {forms.FEW} entries, or none", "pass it as an argument"
+                f"{subject} of more than {forms.FEW} entries, or none", "pass it as an argument"
             )
         return made
 
@@ -439,18 +451,18 @@ class Tracer(Selections):
 
     # Whole arrays
 
-    def side_by_side(self, maker: Any, places: tuple[Any, ...]) -> Any:
+    def side_by_side(self, maker: Any, parts: tuple[Any, ...]) -> Any:
         """Return `np.r_[…]` or `np.c_[…]`: arrays one after the other, or as columns."""
-        if any(isinstance(place, slice | str) for place in places):
+        if any(isinstance(place, slice | str) for place in parts):
             raise self.error("ranges in these brackets", "write `np.arange`, `np.linspace`")
         name = "hstack" if type(maker).__name__ == "RClass" else "column_stack"
-        if name == "hstack" and any(len(self.dims(self.whole(p))) > 1 for p in places):
+        if name == "hstack" and any(len(self.dims(self.whole(p))) > 1 for p in parts):
             name = "vstack"
-        return self.no_list(forms.build(self, name, list(places)))
+        return self.no_list(forms.build(self, name, list(parts)))
 
-    def grid(self, sparse: bool, places: tuple[Any, ...]) -> Any:
+    def grid(self, sparse: bool, ranges: tuple[Any, ...]) -> Any:
         """Return `np.mgrid[…]`, or `np.ogrid[…]` if sparse."""
-        return forms.grid(self, places if len(places) > 1 else places[0], sparse)
+        return forms.grid(self, ranges if len(ranges) > 1 else ranges[0], sparse)
 
     def joined_lists(self, left: Any, right: Any) -> Any:
         """Return the concatenation of two lists."""
@@ -643,7 +655,7 @@ class Tracer(Selections):
         return made
 
     def absolute(self, value: Any) -> Any:
-        """`abs(x)`."""
+        """Return `abs(x)` of any value."""
         if isinstance(value, int | float):
             return abs(value)
         if self.cases_of(value) is not None:
@@ -905,7 +917,7 @@ class Tracer(Selections):
         return self.every([value], lambda rows: rows[0]).of_nature(Nature(1))
 
     def new_list(self, value: Any) -> Any:
-        """`list(…)`; of numbers in an array a list of its own, which may grow."""
+        """Return `list(…)`; of the numbers in an array, a new list, to which entries may be appended."""
         made = self.listed_from(value)
         if isinstance(made, Value) and not lists_of(made) and len(self.dims(made)) == 1:
             return self.every([self.iteration(made)], lambda rows: rows[0]).of_nature(
@@ -934,13 +946,15 @@ class Tracer(Selections):
             return self.iteration_of_all(value)
         return self.iteration(forms.build(self, "moveaxis", value, axis, 0))
 
-    def every(self, each: Sequence[Iteration | None], body: Callable[[list[Any]], Any]) -> Any:
-        """Return `[body(rows) for rows in zip(…)]`; for a function with several results, an array for each."""
-        length = functools.reduce(self.same, (one.length for one in each if one))
+    def every(
+        self, iterations: Sequence[Iteration | None], body: Callable[[list[Any]], Any]
+    ) -> Any:
+        """Return `[body(rows) for rows in zip(…)]`; if the body returns several results, an array for each."""
+        length = functools.reduce(self.same, (one.length for one in iterations if one))
         index = self.name("i")
         at = Affine.of(index)
         with self.scope(Binder(index, length)) as scope:
-            result = self._structure(body([one and one.item(at) for one in each]))
+            result = self._structure(body([one and one.item(at) for one in iterations]))
             leaves: list[Any] = []
             rebuilt = self.flattened(result, leaves)
             terms = [self.whole(leaf).term for leaf in leaves]
@@ -987,20 +1001,23 @@ class Tracer(Selections):
         over: Iteration,
         name: str,
         start: Any,
-        turn: Callable[[Any, Any], tuple[Any, list[Any]]],
+        iteration: Callable[[Any, Any], tuple[Any, list[Any]]],
         first: Sequence[Any] = (),
     ) -> tuple[Any, list[Any]]:
-        """Trace a loop that carries one value. Return its last value, and an array of each further result of the iterations.
+        """Trace a loop that carries one value.
 
         Args:
-            turn: an iteration: from the item and the carried value to the next value and the further results.
+            iteration: an iteration: from the item and the carried value to the next value and the further results.
             first: the entries before those of the iterations.
+
+        Returns:
+            The last value, and an array of each further result of the iterations.
         """
         k = self.here
         if over.fixed is not None and len(over.fixed) <= LONG:
             rows: list[list[Any]] = []
             for item in over.fixed:
-                start, given = turn(item, start)
+                start, given = iteration(item, start)
                 start = self._bind(name, start)
                 rows.append([self._bind("given", x) for x in given])
             entries = [[*first, *x] for x in zip(*rows, strict=True)]
@@ -1008,7 +1025,7 @@ class Tracer(Selections):
         over = Iteration(over.length, over.item)
 
         def body(x: Any, carry: Any) -> tuple[Any, ...]:
-            after, given = turn(x, carry)
+            after, given = iteration(x, carry)
             lists = []
             for value in given:
                 before = self.whole(self.written_out([*first])) if first else None

@@ -127,7 +127,7 @@ class Conditions(Wholes):
         return p, truth
 
     def both(self, k: int, left: Any, right: Any) -> Any:
-        """`left & right`; of arrays entry by entry."""
+        """Return `left & right`, of arrays entry by entry; called by rewritten code."""
         self.at(k)
         return self._both(left, right)
 
@@ -140,7 +140,7 @@ class Conditions(Wholes):
         return Condition(self, conj(self.condition(left), self.condition(right)))
 
     def either(self, k: int, left: Any, right: Any) -> Any:
-        """`left | right`; of arrays entry by entry."""
+        """Return `left | right`, of arrays entry by entry; called by rewritten code."""
         self.at(k)
         return self._either_of(left, right)
 
@@ -154,7 +154,7 @@ class Conditions(Wholes):
         return Condition(self, disj(self.condition(left), self.condition(right)))
 
     def negated(self, k: int, value: Any) -> Any:
-        """`not value`, `~value`; of arrays entry by entry."""
+        """Return `not value` or `~value`, of arrays entry by entry; called by rewritten code."""
         self.at(k)
         value = self.as_condition(value)
         known = known_truth(value)
@@ -217,8 +217,12 @@ class Conditions(Wholes):
         return negation
 
     def compare(self, k: int, ops: tuple[str, ...], *sides: Any) -> Any:
-        """`a < b <= c`: the operators, then one side more than these. A condition where indices
-        decide, an indicator, 1 or 0, where data do.
+        """Return the chained comparison `a < b <= c`; called by rewritten code.
+
+        It is a condition if indices decide, an indicator, 1 or 0, if data do.
+
+        Args:
+            ops: the operators; there is one side more.
         """
         self.at(k)
         if all(map(lists_of, sides)):
@@ -335,11 +339,11 @@ class Conditions(Wholes):
         made = Value(self, Call(find_function(name), (b, a) if swapped else (a, b)))
         return self._negated(made) if negated else as_truth(made)
 
-    def one_integer(self, p: Predicate, one: Any, q: Predicate, two: Any) -> Any:
+    def one_integer(self, p: Predicate, then: Any, q: Predicate, otherwise: Any) -> Any:
         """Return an integer that is one of two, by condition; None if they are no integers, or both are constants."""
-        if all(isinstance(value, int) for value in (one, two)):
+        if all(isinstance(value, int) for value in (then, otherwise)):
             return None
-        first, second = self.cases_of(one), self.cases_of(two)
+        first, second = self.cases_of(then), self.cases_of(otherwise)
         if first is None or second is None:
             return None
         cases = [(conj(p, r), a) for r, a in first] + [(conj(q, r), a) for r, a in second]
@@ -363,7 +367,7 @@ class Conditions(Wholes):
         raise self.error("`in` tests a relation", "pass a set of index tuples: `(i, j) in R`")
 
     def choose(self, k: int, test: Any, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
-        """Return `then() if test else other()`, as `[p]·a + [¬p]·b`."""
+        """Return `then() if test else other()`, as `[p]·a + [¬p]·b`; called by rewritten code."""
         self.at(k)
         test = self.as_condition(test)
         if (known := known_truth(test)) is not None:
@@ -396,24 +400,26 @@ class Conditions(Wholes):
             return integer
         return self._choose_by_predicate(branches).of_nature(self.nature_of_one(*values))
 
-    def one_of_two(self, test: Value, one: Any, two: Any) -> Any:
-        """Return one value where data say so, else the other; for containers, part by part."""
-        one, two = self._structure(one), self._structure(two)
-        if isinstance(one, dict) and isinstance(two, dict) and [*one] == [*two]:
-            return {x: self.one_of_two(test, one[x], two[x]) for x in one}
-        if isinstance(one, tuple) and isinstance(two, tuple) and len(one) == len(two):
-            parts = [self.one_of_two(test, a, b) for a, b in zip(one, two, strict=True)]
-            return one.with_parts(parts) if isinstance(one, Laid) else tuple(parts)
-        return self.chosen(test, one, two).of_nature(self.nature_of_one(one, two))
+    def one_of_two(self, test: Value, then: Any, otherwise: Any) -> Any:
+        """Return `then` if a condition on data holds, else `otherwise`; of containers, part by part."""
+        then, otherwise = self._structure(then), self._structure(otherwise)
+        if isinstance(then, dict) and isinstance(otherwise, dict) and [*then] == [*otherwise]:
+            return {x: self.one_of_two(test, then[x], otherwise[x]) for x in then}
+        if isinstance(then, tuple) and isinstance(otherwise, tuple) and len(then) == len(otherwise):
+            parts = [self.one_of_two(test, a, b) for a, b in zip(then, otherwise, strict=True)]
+            return then.with_parts(parts) if isinstance(then, Laid) else tuple(parts)
+        return self.chosen(test, then, otherwise).of_nature(self.nature_of_one(then, otherwise))
 
-    def nature_of_one(self, one: Any, two: Any) -> Nature:
+    def nature_of_one(self, then: Any, otherwise: Any) -> Nature:
         """Return what is known of a value that is one of two."""
-        lists = lists_of(one) if lists_of(one) == lists_of(two) else 0
-        return replace(nature_of([one, two]), lists=lists, shares=self._shared_by(one, two))
+        lists = lists_of(then) if lists_of(then) == lists_of(otherwise) else 0
+        return replace(
+            nature_of([then, otherwise]), lists=lists, shares=self._shared_by(then, otherwise)
+        )
 
-    def _shared_by(self, one: Any, two: Any) -> Shares:
-        """Return what a value may share entries with that is one of two."""
-        return self.memory.now(one) | self.memory.now(two)
+    def _shared_by(self, then: Any, otherwise: Any) -> Shares:
+        """Return with what a value may share entries that is one of two."""
+        return self.memory.now(then) | self.memory.now(otherwise)
 
     def chosen(self, test: Any, then: Any, other: Any) -> Value:
         """Return NumPy's `where`, entry by entry: `[p]·a + [¬p]·b` if indices decide, `kept(c, a) + dropped(c, b)` if data do."""

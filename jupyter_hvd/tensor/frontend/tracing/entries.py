@@ -39,24 +39,24 @@ class Entries(Subscripts):
     grid: Callable[[bool, tuple[Any, ...]], Any]
     side_by_side: Callable[[Any, tuple[Any, ...]], Any]
 
-    def _container_part(self, whole: Any, places: tuple[Any, ...]) -> Any:
+    def _container_part(self, container: Any, keys: tuple[Any, ...]) -> Any:
         """Return a part of a container: `params["w"]`, `layers[0]`, `(a, b)[1:]`."""
-        key, *rest = places
-        if self.memory.has_changed(whole):
+        key, *rest = keys
+        if self.memory.has_changed(container):
             raise self.error(
                 "a part of this has been changed by another name since",
                 "use one name, or take a copy before: `e = d.copy()`",
             )
-        if isinstance(whole, dict):
-            if not isinstance(key, str | int) or key not in whole:
-                raise self.error(f"no part {key!r}", f"there are {', '.join(map(repr, whole))}")
-            part = whole[key]
+        if isinstance(container, dict):
+            if not isinstance(key, str | int) or key not in container:
+                raise self.error(f"no part {key!r}", f"there are {', '.join(map(repr, container))}")
+            part = container[key]
         elif isinstance(key, slice):
-            part = whole[key]
-        elif isinstance(whole, list) and not isinstance(key, int):
-            return self.entry_of(self.whole(whole), places)
+            part = container[key]
+        elif isinstance(container, list) and not isinstance(key, int):
+            return self.entry_of(self.whole(container), keys)
         else:
-            part = self._selection(tuple(whole), key)
+            part = self._selection(tuple(container), key)
         return self.entry_of(part, tuple(rest)) if rest else part
 
     def entry_at(self, value: Any, a: Affine) -> Any:
@@ -64,16 +64,17 @@ class Entries(Subscripts):
         return self._entry(value, Index(self, a))
 
     def _structure(self, value: Any) -> Any:
+        """Return a value with its containers as Python objects; subclasses override this."""
         return value
 
-    def entry_of(self, array: Any, places: tuple[Any, ...]) -> Any:
+    def entry_of(self, array: Any, indices: tuple[Any, ...]) -> Any:
         """Return `array[p][q]…`, axis by axis."""
-        for place in places:
+        for place in indices:
             array = self._entry(array, place)
         return array
 
     def array(self, k: int, entries: list[Any]) -> Any:
-        """`[a, b, c]` is `⊞ i:3. [i=0]·a + [i=1]·b + [i=2]·c`, whose additions are free."""
+        """Return `[a, b, c]`, as `⊞ i:3. [i=0]·a + [i=1]·b + [i=2]·c`; called by rewritten code."""
         self.at(k)
         return self.written_out(entries)
 
@@ -112,61 +113,61 @@ class Entries(Subscripts):
             return [self.listed(part) for part in value]
         return value
 
-    def entry(self, k: int, array: Any, *places: Any) -> Any:
-        """`x[i]`, `A[i, j]`, `pair[0]`, `R[i, j]`, `x[src[e]]`."""
+    def entry(self, k: int, array: Any, *indices: Any) -> Any:
+        """Return `x[i]`, `A[i, j]`, `pair[0]`, `R[i, j]`, `x[src[e]]`; called by rewritten code."""
         self.at(k)
-        if len(places) == 1 and isinstance(places[0], tuple):
-            places = places[0]
-        places = tuple(
+        if len(indices) == 1 and isinstance(indices[0], tuple):
+            indices = indices[0]
+        indices = tuple(
             self.no_list(self.listed_from(p)) if isinstance(p, Iteration) else self.as_integer(p)
-            for p in places
+            for p in indices
         )
-        if (j := next((j for j, p in enumerate(places) if several_cases(p)), None)) is not None:
-            return self._entry_by_cases(k, array, places, j)
+        if (j := next((j for j, p in enumerate(indices) if several_cases(p)), None)) is not None:
+            return self._entry_by_cases(k, array, indices, j)
         array = self._structure(array)
-        if isinstance(places[0], slice) and any(
-            map(self._indices_decide, (places[0].start, places[0].stop))
+        if isinstance(indices[0], slice) and any(
+            map(self._indices_decide, (indices[0].start, indices[0].stop))
         ):
-            return self.window(array, places[0], places[1:])
-        if isinstance(array, dict | list) or (isinstance(array, tuple) and len(places) == 1):
-            return self._container_part(array, places)
+            return self.window(array, indices[0], indices[1:])
+        if isinstance(array, dict | list) or (isinstance(array, tuple) and len(indices) == 1):
+            return self._container_part(array, indices)
         if type(array).__name__ in ("RClass", "CClass"):
-            return self.side_by_side(array, places)
+            return self.side_by_side(array, indices)
         if type(array).__name__ in ("MGridClass", "OGridClass"):
-            return self.grid(type(array).__name__ == "OGridClass", places)
-        if len(places) == 1 and (part := _sliced_list(array, places[0])) is not None:
+            return self.grid(type(array).__name__ == "OGridClass", indices)
+        if len(indices) == 1 and (part := _sliced_list(array, indices[0])) is not None:
             return self.written_out(part)
         if isinstance(array, Changed):
-            return self.changes(array, places)
-        if (chosen := self.selection(array, places)) is not None:
+            return self.changes(array, indices)
+        if (chosen := self.selection(array, indices)) is not None:
             return chosen
-        if len(places) > 1 and any(map(self._chooses, places)):
+        if len(indices) > 1 and any(map(self._chooses, indices)):
             raise self.error(
                 "conditions that choose along one axis of several",
                 "turn the array so that this is its first: `A.T[p]`; or keep every entry: `np.where(p, A, 0)`",
             )
-        if any(map(self._takes_many, places)):
-            return self.subscript(array, places)
-        for place in places:
+        if any(map(self._takes_many, indices)):
+            return self.subscript(array, indices)
+        for place in indices:
             array = self._entry(array, place)
         return array
 
-    def _entry_by_cases(self, k: int, array: Any, places: tuple[Any, ...], j: int) -> Any:
+    def _entry_by_cases(self, k: int, array: Any, indices: tuple[Any, ...], j: int) -> Any:
         """Return an entry whose j-th index is an integer with several cases."""
         array = self.once(array) if isinstance(array, Value) else array
         return self.case_by_case(
-            places[j],
-            lambda a: self.entry(k, array, *places[:j], Index(self, a), *places[j + 1 :]),
+            indices[j],
+            lambda a: self.entry(k, array, *indices[:j], Index(self, a), *indices[j + 1 :]),
         )
 
-    def _chooses(self, place: Any) -> bool:
+    def _chooses(self, index: Any) -> bool:
         """Whether an index is an array of conditions."""
-        return self.is_array(place) and numbers_of(place) == "bool"
+        return self.is_array(index) and numbers_of(index) == "bool"
 
-    def _entry(self, array: Any, place: Any) -> Any:
+    def _entry(self, array: Any, index: Any) -> Any:
         """Return the entry of a value along its first axis."""
         if isinstance(array, tuple) or is_tuple(array):
-            return self._selection(array, place)
+            return self._selection(array, index)
         if (tuples := tuples_of(array)) is not None:
             raise self.error("a set of tuples has no entries", f"test `(i, j) in {tuples.name}`")
         if not isinstance(array, Value):
@@ -177,24 +178,24 @@ class Entries(Subscripts):
                 "it has fewer dimensions than it has indices here",
             )
         size = array.type.size
-        place = self.as_integer(place)
-        cases = self.by_cases(place)
+        index = self.as_integer(index)
+        cases = self.by_cases(index)
         if cases is None:
-            cases = self.from_the_end(place, size)
+            cases = self.from_the_end(index, size)
         if cases is not None:
             return self.case_by_case(cases, lambda a: self.entry_within(array, a))
-        if sought_of(place) is not None:
-            return self.gathered(array, place)
-        return self.entry_within(array, self.from_start(place, size))
+        if sought_of(index) is not None:
+            return self.gathered(array, index)
+        return self.entry_within(array, self.from_start(index, size))
 
-    def _selection(self, value: Any, place: Any) -> Any:
+    def _selection(self, value: Any, index: Any) -> Any:
         """Return a tuple's part at a constant index."""
         parts = value if isinstance(value, tuple) else self.parts(value)
-        if isinstance(place, bool) or not isinstance(place, int):
+        if isinstance(index, bool) or not isinstance(index, int):
             raise self.error("a tuple's part is chosen by a constant", "write `t[0]` or unpack it")
-        if not -len(parts) <= place < len(parts):
-            raise self.error(f"part {place} of a tuple of {len(parts)}")
-        return parts[place]
+        if not -len(parts) <= index < len(parts):
+            raise self.error(f"part {index} of a tuple of {len(parts)}")
+        return parts[index]
 
     def entry_of_data(self, data: Data, a: Affine) -> Any:
         """Return a row of an array of integers or conditions that is a parameter; for one axis, an integer or a condition."""
@@ -212,11 +213,11 @@ class Entries(Subscripts):
         return related
 
 
-def _sliced_list(value: Any, place: Any) -> list[Any] | None:
-    """`sizes[:-1]` of a list of whole numbers."""
-    ends = (place.start, place.stop, place.step) if isinstance(place, slice) else ("",)
+def _sliced_list(value: Any, index: Any) -> list[Any] | None:
+    """Return `sizes[:-1]` of a literal list of integers; None for other values or indices."""
+    ends = (index.start, index.stop, index.step) if isinstance(index, slice) else ("",)
     if (written := integers_written(value)) and all(x is None or type(x) is int for x in ends):
-        return list(written[place])
+        return list(written[index])
     return None
 
 

@@ -154,14 +154,14 @@ class Integers(Conditions):
         here = conj(*self.conditions)
         return [(p, a) for p, a in cases if not sets.is_impossible(binders, conj(here, p))] or cases
 
-    def by_cases(self, place: Any) -> Index | None:
+    def by_cases(self, index: Any) -> Index | None:
         """Return an integer with several cases; None for others.
 
         `a % n` is one if a is nowhere further than n below 0 or above n - 1.
         """
-        if several_cases(place):
-            return place
-        sought = sought_of(place)
+        if several_cases(index):
+            return index
+        sought = sought_of(index)
         op, a, n = sought.division if sought and sought.division else ("", ZERO, ZERO)
         once = disj(compare("<", a, n * -1), compare("≤", n * 2, a))
         if op != "%":
@@ -176,10 +176,10 @@ class Integers(Conditions):
         )
         return Index(self, None, cases)
 
-    def from_the_end(self, place: Any, size: Affine) -> Index | None:
+    def from_the_end(self, index: Any, size: Affine) -> Index | None:
         """Return `x[-i]`'s index, where i may be 0: counted from the end, except for 0; None for other indices."""
-        a = affine_of(place)
-        if a is None or isinstance(place, int) or a.constant:
+        a = affine_of(index)
+        if a is None or isinstance(index, int) or a.constant:
             return None
         if not counts_from_the_end(a) or not a.names & {i for i, _ in self.binders}:
             return None
@@ -292,13 +292,13 @@ class Integers(Conditions):
             if op == "//":
                 return self._compare_quotient(sign, a, b * k, k)
             if sign in ("==", "!="):
-                p = conj(in_range(b, Affine.of(k)), self._is_multiple(a - b, k))
+                p = conj(in_range(b, Affine.of(k)), self._divisibility(a - b, k))
                 return p if sign == "==" else self._negation(p)
             if k > MANY:
                 return None
             remainders = ((self._compare_affine(sign, Affine.of(r), b), r) for r in range(k))
             return disj(
-                *(conj(p, self._is_multiple(a - r, k)) for p, r in remainders if p != FALSE)
+                *(conj(p, self._divisibility(a - r, k)) for p, r in remainders if p != FALSE)
             )
 
         def meet(j: Affine) -> tuple[tuple[Binder, ...], Predicate]:
@@ -350,8 +350,8 @@ class Integers(Conditions):
         rises = Affine(tuple((x, c) for x, c in high.terms if c > 0), max(0, high.constant) // k)
         return falls, rises - falls + 1
 
-    def _is_multiple(self, a: Affine, k: int) -> Predicate:
-        """Whether k divides an index: `∃ q:n. k·q = a`."""
+    def _divisibility(self, a: Affine, k: int) -> Predicate:
+        """Return the predicate that k divides an index: `∃ q:n. k·q = a`."""
         first, count = self._multiples(a, k)
         q = fresh("q", a.names | count.names)
         return exists(q, count, compare("=", a, (Affine.of(q) + first) * k))
@@ -404,7 +404,7 @@ class Integers(Conditions):
     def is_some(
         self, value: Index, condition: Callable[[Affine], Predicate | None]
     ) -> Predicate | None:
-        """Return whether a condition holds for an integer that is not affine; None if its range is unknown."""
+        """Return the predicate that a condition holds for an integer that is not affine; None if its range is unknown."""
         assert value.sought is not None
         least, most = value.sought.least(), value.sought.most()
         if least is None or most is None:
@@ -497,12 +497,12 @@ def _enclosing_range(*values: int) -> Range:
     return Affine.of(min(values)), Affine.of(max(values) + 1)
 
 
-def _extent_of(name: str, each: Sequence[tuple[int, int]]) -> Range | None:
+def _extent_of(name: str, ranges: Sequence[tuple[int, int]]) -> Range | None:
     """Return the range of a function of integers, from the ranges of its arguments, ends included; None if unknown."""
-    match name, each:
+    match name, ranges:
         case "Add" | "maximum" | "minimum", _:
             of: dict[str, Callable[[int, int], int]] = {"Add": add, "maximum": max, "minimum": min}
-            return _enclosing_range(*(of[name](a, b) for a, b in zip(*each, strict=True)))
+            return _enclosing_range(*(of[name](a, b) for a, b in zip(*ranges, strict=True)))
         case "Mul", [one, two]:
             return _enclosing_range(*(a * b for a in one for b in two))
         case "abs", [(low, high)]:

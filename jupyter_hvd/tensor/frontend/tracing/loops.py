@@ -155,7 +155,7 @@ class Loops(Integers):
         raise self.error("a tuple's part is chosen by a constant", "write `t[0]` or unpack it")
 
     def structured(self, value: Value) -> Any:
-        """A tuple's parts, in the list, dictionary or tuple that its user knows."""
+        """Return a tuple's parts, in the list, dictionary or tuple that the user knows."""
         return tuple(self.parts(value))
 
     def zipped(self, *values: Any) -> Iteration:
@@ -467,13 +467,13 @@ class Loops(Integers):
         return bool(names & {i for i, _ in self.binders}) and self.one_case(bound) is None
 
     def _predicates_of_bound(
-        self, bound: Index | None, each: Sequence[Affine], holds: Callable[[Affine], Predicate]
+        self, bound: Index | None, bounds: Sequence[Affine], holds: Callable[[Affine], Predicate]
     ) -> Sequence[Predicate]:
         """Return what a bound requires of a loop's variable: once for a non-affine integer, or for each of several affine
         expressions.
         """
         if bound is None:
-            return [holds(a) for a in each]
+            return [holds(a) for a in bounds]
         found = self.is_some(bound, holds)
         assert found is not None  # for it has ends
         return [found]
@@ -501,14 +501,14 @@ class Loops(Integers):
         return self.or_spelt_out(
             loop,
             lambda: self._generate_array(loop),
-            lambda turns: self.written_out([body(*items) for items in turns]),
+            lambda iterations: self.written_out([body(*items) for items in iterations]),
         )
 
     def _generate_array(self, loop: Loop) -> Value:
         """Return the array of a comprehension with one index."""
         if loop.taken is not None:
             raise self.error(*BY_DATA)
-        index, size, item, _ = self.turn(loop, ragged=False)
+        index, size, item, _ = self.open_iteration(loop, ragged=False)
         self.ensure_nonnegative_count(size)
         with self.scope(Binder(index, size)) as scope:
             entry = loop.body(*item())
@@ -524,9 +524,9 @@ class Loops(Integers):
     def dictionary(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
         """Return `{key: value for pattern in bounds}` with literal keys."""
         self.at(k)
-        turns = self.constant_iterations(pattern, bounds) or []
-        pairs = [pair for pair in (body(*items) for items in turns) if pair is not None]
-        if not turns or not all(isinstance(key, str | int) for key, _ in pairs):
+        iterations = self.constant_iterations(pattern, bounds) or []
+        pairs = [pair for pair in (body(*items) for items in iterations) if pair is not None]
+        if not iterations or not all(isinstance(key, str | int) for key, _ in pairs):
             raise self.error(
                 "the data decide how many parts this dictionary has",
                 "use arrays, indexed by `range`",
@@ -537,8 +537,8 @@ class Loops(Integers):
         self, loop: Loop, usual: Callable[[], T], spelt_out: Callable[[list[tuple[Any, ...]]], T]
     ) -> T:
         """Trace a loop over an index; if that is refused, and the loop is short, trace its iterations one by one."""
-        if (turns := self.fixed_iterations(loop.pattern, loop.bounds)) is not None:
-            return spelt_out(turns)
+        if (iterations := self.fixed_iterations(loop.pattern, loop.bounds)) is not None:
+            return spelt_out(iterations)
         before = self.so_far()
         try:
             return usual()
@@ -547,9 +547,9 @@ class Loops(Integers):
         self.at(loop.k)
         self.back_to(before)
         try:
-            turns = self.constant_iterations(loop.pattern, loop.bounds)
-            if turns is not None:
-                return spelt_out(turns)
+            iterations = self.constant_iterations(loop.pattern, loop.bounds)
+            if iterations is not None:
+                return spelt_out(iterations)
         except SizesMet as met:
             met.refused = refused
             raise
@@ -587,7 +587,7 @@ class Loops(Integers):
             return None
         return [self.fitted(pattern, item(Affine.of(first + step * j))) for j in range(count)]
 
-    def turn(
+    def open_iteration(
         self, loop: Loop, ragged: bool
     ) -> tuple[str, Affine, Callable[[], tuple[Any, ...]], Predicate]:
         """Return an iteration's fresh index, its size, the values of the loop's names, and the guard of `_binder`."""
@@ -605,24 +605,26 @@ class Loops(Integers):
         return self.or_spelt_out(
             loop,
             lambda: self._sum_over_index(loop),
-            lambda turns: self.added_up([loop.body(*items) for items in turns]),
+            lambda iterations: self.added_up([loop.body(*items) for items in iterations]),
         )
 
-    def _with_tests(self, loop: Loop, given: Callable[[int, Any, Callable[[], Any]], Any]) -> Loop:
-        """Return a loop over chosen items as one over all, whose body `given` puts under a condition."""
+    def _with_tests(
+        self, loop: Loop, guarded: Callable[[int, Any, Callable[[], Any]], Any]
+    ) -> Loop:
+        """Return a loop over chosen items as one over all, with the body under a condition by `guarded`."""
         if (taken := loop.taken) is None:
             return loop
         over = loop.bounds
         pairs = Iteration(over.length, lambda a: (taken(a), over.item(a)))
 
         def chosen(test: Any, *items: Any) -> Any:
-            return given(loop.k, test, lambda: loop.body(*items))
+            return guarded(loop.k, test, lambda: loop.body(*items))
 
         return replace(loop, pattern=("taken", loop.pattern), bounds=pairs, body=chosen)
 
     def _sum_over_index(self, loop: Loop) -> Value:
         """Return the sum of a loop with one index."""
-        index, size, item, within = self.turn(loop, ragged=True)
+        index, size, item, within = self.open_iteration(loop, ragged=True)
         with self.scope(Binder(index, size), within) as scope:
             term, _ = self.pack(loop.body(*item()))
         self.at(loop.k)
@@ -669,9 +671,9 @@ class Loops(Integers):
         """Return `any(…)`: `∃` of a condition that indices decide, or `np.any` of one that data decide."""
         self.at(k)
         loop = self._with_tests(Loop(k, pattern, bounds, body), self.and_then)
-        if (turns := self.fixed_iterations(loop.pattern, loop.bounds)) is not None:
-            return reduce(self._either_of, [loop.body(*items) for items in turns], False)
-        index, size, item, within = self.turn(loop, ragged=True)
+        if (iterations := self.fixed_iterations(loop.pattern, loop.bounds)) is not None:
+            return reduce(self._either_of, [loop.body(*items) for items in iterations], False)
+        index, size, item, within = self.open_iteration(loop, ragged=True)
         with self.scope(Binder(index, size), within) as scope:
             holds = loop.body(*item())
             if not self._on_data(holds):

@@ -320,18 +320,32 @@ class Packing:
         """Return an affine expression as a number."""
         return Const(a if a.terms else a.constant)
 
-    def scalar(self, value: Any, what: str) -> Term:
-        """Return a value as a term of type ℝ. `what` names in the error what it is needed for."""
+    def scalar(self, value: Any, subject: str) -> Term:
+        """Return a value as a term of type ℝ.
+
+        Args:
+            subject: what needs it, for the error.
+
+        Raises:
+            TensorError: it is no scalar.
+        """
         term, _ = self.pack(value)
         if term.type != REAL:
             raise self.error(
-                f"{what} takes scalars, not {describe(term.type, self.spelt)}",
+                f"{subject} takes scalars, not {describe(term.type, self.spelt)}",
                 "write it entry by entry: `[… for i in range(n)]`",
             )
         return term
 
-    def affine(self, value: Any, what: str) -> Affine:
-        """Return a value as an affine expression of indices and sizes. `what` names in the error what it is needed for."""
+    def affine(self, value: Any, subject: str) -> Affine:
+        """Return a value as an affine expression of indices and sizes.
+
+        Args:
+            subject: what needs it, for the error.
+
+        Raises:
+            TensorError: it is none.
+        """
         if (a := affine_of(value)) is not None:
             return a
         if (data := data_of(value)) is not None:
@@ -339,11 +353,11 @@ class Packing:
         if isinstance(value, Index):
             if value.sought is not None:
                 message, help_ = value.sought.refusal
-                raise self.error(message.format(what=what), help_)
+                raise self.error(message.format(what=subject), help_)
             if (only := self.one_case(value)) is not None:
                 return only
             raise self.error(
-                f"{what} takes one affine expression, and indices decide which of several this is",
+                f"{subject} takes one affine expression, and indices decide which of several this is",
                 "write an `if` around what takes it: `if i < n: …`",
             )
         if isinstance(value, Value) and (count := self.count_before_call(value)) is not None:
@@ -355,7 +369,7 @@ class Packing:
                 "integers may be NaN: write `for _ in range(n):` and `break`"
             )
         raise self.error(
-            f"{what} takes an affine expression of indices and sizes, not {kind(value)}", help_
+            f"{subject} takes an affine expression of indices and sizes, not {kind(value)}", help_
         )
 
     def condition(self, value: Any) -> Predicate:
@@ -434,7 +448,7 @@ def is_numpy_scalar(value: Any) -> bool:
 
 
 def guarded(p: Predicate, e: Term) -> Term:
-    """`[p]·e`, its condition joined with one that `e` begins with."""
+    """Return `[p]·e`; conditions at the start of e are joined with p."""
     if isinstance(e, Guard):
         return Guard(conj(p, e.condition), e.body)
     return guard(p, e)

@@ -67,7 +67,7 @@ ANYTHING = UnreadableValue("this name has no value unless the loop returns one",
 @dataclass
 class Change:
     """What one turn of a loop does to a name: `op` is `+`, `*`, `append`, or `=` and `+=` at places
-    `at` of an array, whose entries `places` are where `condition` holds. `anew` where the array is not
+    `at` of an array, whose entries `places` are where `condition` holds. `rebinds` where the array is not
     changed in place, `s = s + e`.
     """
 
@@ -76,7 +76,7 @@ class Change:
     condition: Predicate = TRUE
     places: tuple[str, ...] = ()
     at: tuple[Affine, ...] = ()
-    anew: bool = False
+    rebinds: bool = False
     under: Predicate = TRUE  # of its conditions those on which it happens
     masks: tuple[Value, ...] = ()  # conditions on data on which something is appended
     chosen: Term | None = None  # which entries of a block are appended, 1 or 0; None where all are
@@ -115,12 +115,12 @@ class Carried(UnreadableValue):
 
     @property
     def in_place(self) -> bool:
-        """Whether the loop changes the array that the name has before it."""
-        return any(not change.anew for change in self.changes)
+        """Whether the loop changes, in place, the array that the name has before the loop."""
+        return any(not change.rebinds for change in self.changes)
 
     @property
     def changes_around(self) -> bool:
-        """Whether this loop, or one around it, has changed it already."""
+        """Whether this loop, or one around it, has already changed the array."""
         around = isinstance(self.start, Carried) and self.start.changes_around
         return bool(self.changes) or around
 
@@ -168,13 +168,13 @@ class Appended(UnreadableValue):
         self.axes = 0
         self.lasts: list[State] = []
 
-    def from_the_end(self, place: Any) -> int | None:
+    def from_the_end(self, index: Any) -> int | None:
         """Return which entry from the end is at a position, 1 for the last: of `y[-2]`, or an equal `y[i - 2]`; None if that is
         not constant.
         """
-        if isinstance(place, int) and place < 0:
-            return -place
-        at = affine_of(place)
+        if isinstance(index, int) and index < 0:
+            return -index
+        at = affine_of(index)
         if at is None or self.first is None:
             return None
         self.indexed = True
@@ -286,16 +286,16 @@ class Recurrences(Entries):
         """Return the terms that a value consists of; of anything but a tensor none."""
         return parts_of(self.pack(value)[0]) if isinstance(value, Value) else ()
 
-    def _trace_carrying(self, loop: Loop, known: Known = NOTHING_YET) -> tuple[Any, ...]:
+    def _trace_carrying(self, loop: Loop, assumptions: Known = NOTHING_YET) -> tuple[Any, ...]:
         """Trace a loop that carries values, under assumptions; return the values of the names after it."""
         self.at(loop.k)
         so_far, names, values = self.so_far(), loop.names, loop.values
-        filled, steps = known.filled, known.steps
-        kinds = known.kinds or [*map(kind_of, values)]
-        ranges = list(known.ranges) or [
+        filled, steps = assumptions.filled, assumptions.steps
+        kinds = assumptions.kinds or [*map(kind_of, values)]
+        ranges = list(assumptions.ranges) or [
             value.nature.within if isinstance(value, Value) else None for value in values
         ]
-        index, size, item, within = self.turn(loop, ragged=True)
+        index, size, item, within = self.open_iteration(loop, ragged=True)
         self.ensure_nonnegative_count(size)
         begun = tuple(
             self._pad_initial(
@@ -320,7 +320,9 @@ class Recurrences(Entries):
         if any(x is ANYTHING and y is not x for x, y in zip(values, left, strict=False)):
             values = tuple(map(self._zeros_if_anything, values, left))
             self.back_to(so_far)
-            return self._trace_carrying(replace(loop, values=values), replace(known, kinds=()))
+            return self._trace_carrying(
+                replace(loop, values=values), replace(assumptions, kinds=())
+            )
         again = None
         kept_kinds = [kind_of_both(x, kind_of(y)) for x, y in zip(kinds, left, strict=False)]
         wider = [
@@ -331,12 +333,14 @@ class Recurrences(Entries):
             if list_.is_measured:
                 raise UnreadableError(list_, self.place)
         if fixed := frozenset(filter(None, map(self._read_as_growing, begun, left))):
-            again = replace(known, filled=fixed | filled, ranges=())
+            again = replace(assumptions, filled=fixed | filled, ranges=())
         elif kept_kinds != kinds:
-            again = replace(known, kinds=kept_kinds, ranges=())
+            again = replace(assumptions, kinds=kept_kinds, ranges=())
         elif wider != ranges:  # with what holds after a turn; then without
             again = replace(
-                known, kinds=kinds, ranges=[None] * len(wider) if known.ranges else wider
+                assumptions,
+                kinds=kinds,
+                ranges=[None] * len(wider) if assumptions.ranges else wider,
             )
         if again is not None:
             self.back_to(so_far)
@@ -450,36 +454,36 @@ class Recurrences(Entries):
         finally:
             self.sizing = before
 
-    def _pad_initial(self, one: Any, steps: Mapping[str, Steps], index: str, size: Affine) -> Any:
+    def _pad_initial(self, state: Any, steps: Mapping[str, Steps], index: str, size: Affine) -> Any:
         """Return a carried value at its largest size, if its size changes."""
-        if not isinstance(one, State) or one.name not in steps:
-            return one
-        dims = [dimensions(part.type) for part in one.parts]
-        each = zip(dims, steps[one.name], strict=True)
+        if not isinstance(state, State) or state.name not in steps:
+            return state
+        dims = [dimensions(part.type) for part in state.parts]
+        each = zip(dims, steps[state.name], strict=True)
         lengths = tuple(Lengths(first, own, index, size) for first, own in each)
         for n in (n for own in lengths for n in own.after):
-            self.looked(f"the size of {one.name} after the loop", one.name, n, n + 1)
+            self.looked(f"the size of {state.name} after the loop", state.name, n, n + 1)
         starts = [
             self._pad(Value(self, e), own.first, own.longest)
-            for e, own in zip(one.begins, lengths, strict=True)
+            for e, own in zip(state.begins, lengths, strict=True)
         ]
-        parts = tuple(Var(x.name, e.type) for x, e in zip(one.parts, starts, strict=True))
-        return replace(one, start=one.made_of(starts), parts=parts, lengths=lengths)
+        parts = tuple(Var(x.name, e.type) for x, e in zip(state.parts, starts, strict=True))
+        return replace(state, start=state.made_of(starts), parts=parts, lengths=lengths)
 
     def _pad(
         self,
         value: Value,
-        own: Sequence[Affine],
+        sizes: Sequence[Affine],
         longest: Sequence[Affine],
         carried: Term | None = None,
     ) -> Term:
         """Return an array with zeros behind its entries: those of `carried`, so that only new entries change it."""
-        if tuple(own) == tuple(longest):
+        if tuple(sizes) == tuple(longest):
             return value.term
         value = self.plainly(value)
 
         def entry(*at: Affine) -> Value:
-            p = conj(*(compare("<", i, n) for i, n in zip(at, own, strict=True)))
+            p = conj(*(compare("<", i, n) for i, n in zip(at, sizes, strict=True)))
             made = self.conditioned(p, self.read(value, *at))
             if carried is None:
                 return made
@@ -501,32 +505,32 @@ class Recurrences(Entries):
             raise self.error("a loop that appends to a list, and changes the size of an array")
         return (*map(self._pad_one, begun, left), *left[len(begun) :])
 
-    def _pad_one(self, one: Any, value: Any) -> Any:
+    def _pad_one(self, state: Any, value: Any) -> Any:
         """Return what an iteration leaves for one carried value, padded to its largest size."""
-        if not isinstance(one, State) or not one.lengths:
+        if not isinstance(state, State) or not state.lengths:
             return value
-        term, layout = self.pack(_listed_like(one.layout, value))
+        term, layout = self.pack(_listed_like(state.layout, value))
         parts = parts_of(term)
-        if [dimensions(part.type) for part in parts] != [own.next for own in one.lengths]:
+        if [dimensions(part.type) for part in parts] != [own.next for own in state.lengths]:
             raise self.error(
-                f"`{one.name}` changes its size by a different number in each iteration"
+                f"`{state.name}` changes its size by a different number in each iteration"
             )
         with self.memory.as_it_was():  # for an append changes what is carried
             padded = [
                 self._pad(Value(self, e), own.next, own.longest, x if own.grows else None)
-                for e, own, x in zip(parts, one.lengths, one.parts, strict=True)
+                for e, own, x in zip(parts, state.lengths, state.parts, strict=True)
             ]
-        return Value(self, one.made_of(padded), layout).of_nature(kind_of(value))
+        return Value(self, state.made_of(padded), layout).of_nature(kind_of(value))
 
-    def entry(self, k: int, array: Any, *places: Any) -> Any:
+    def entry(self, k: int, array: Any, *indices: Any) -> Any:
         """Return an entry; the last entries of a list that the loop appends to are carried values."""
         list_ = self.lists.get(array.variable) if isinstance(array, Value) else array
-        if isinstance(list_, Appended) and len(places) == 1:
-            back = list_.from_the_end(places[0])
+        if isinstance(list_, Appended) and len(indices) == 1:
+            back = list_.from_the_end(indices[0])
             if back is not None:
                 self.at(k)
                 return self._entry_before(list_, back)
-        return super().entry(k, array, *places)
+        return super().entry(k, array, *indices)
 
     def _entry_before(self, list_: Appended, back: int) -> Any:
         """Return the entry of a growing list that is `back` positions from its end."""
@@ -591,7 +595,7 @@ class Recurrences(Entries):
             )
             if own.isdisjoint(changed):
                 continue
-            self.apart(one.name, own, read - {x.name for x in one.parts})
+            self.require_no_alias(one.name, own, read - {x.name for x in one.parts})
             mine = arrays(self.memory.of(value))
             others = [x for x in left if x is not value and not isinstance(x, UnreadableValue)]
             shared = sum(x is value for x in left) > 1
@@ -611,10 +615,14 @@ class Recurrences(Entries):
                         f"append a copy: `{list_.name}.append({one.name}.copy())`",
                     )
 
-    def apart(self, name: str, own: frozenset[str], read: frozenset[str]) -> None:
-        """Raise TensorError if something that is read shares entries with an array that a loop changes in place."""
+    def require_no_alias(self, name: str, entries: frozenset[str], read: frozenset[str]) -> None:
+        """Raise TensorError if a name that a loop reads shares entries with an array that it changes in place.
+
+        Args:
+            entries: those of the changed array.
+        """
         for other in read:
-            if not own.isdisjoint(arrays(self.memory.of_variable(other))):
+            if not entries.isdisjoint(arrays(self.memory.of_variable(other))):
                 raise self.error(
                     f"this loop changes `{name}` in place, and reads its entries by another name",
                     "take a copy before the loop: `old = y.copy()`",
@@ -688,14 +696,14 @@ class Recurrences(Entries):
             self.lists[state.parts[0].name] = Appended(name, value, *depths)
         return state
 
-    def _begun_within(self, name: str, one: Any, value: Any) -> Any:
+    def _begun_within(self, name: str, initial: Any, value: Any) -> Any:
         """Return the initial value for a name that first gets a value inside a loop with at least one iteration."""
         if (
-            one is not UNSET
+            initial is not UNSET
             or isinstance(value, Index | UnreadableValue)
             or self._changes_size(value)
         ):
-            return one
+            return initial
         if isinstance(value, Value) and value.defined is not None:
             return undefined(name)
         if not isinstance(value, Value) or value.type != array(dimensions(value.type)):
@@ -725,20 +733,20 @@ class Recurrences(Entries):
         return State(name, start, parts, layout)
 
     def _value_in_iteration(
-        self, one: State | Appended | Any, within: Range | None, kind: Nature
+        self, carried: State | Appended | Any, within: Range | None, kind: Nature
     ) -> Any:
         """Return what a carried name means within an iteration."""
-        if not isinstance(one, State):
-            return one
-        parts: Sequence[Term] = one.parts
-        if one.lengths:
-            each = zip(parts, one.lengths, strict=True)
+        if not isinstance(carried, State):
+            return carried
+        parts: Sequence[Term] = carried.parts
+        if carried.lengths:
+            each = zip(parts, carried.lengths, strict=True)
             parts = [self._truncate(part, own.now) for part, own in each]
-        shares = _NOTHING_SHARED.union(*(self.memory.now(Value(self, x)) for x in one.parts))
+        shares = _NOTHING_SHARED.union(*(self.memory.now(Value(self, x)) for x in carried.parts))
         nature = replace(kind, within=within if kind.numbers else None, shares=shares)
-        made = Value(self, one.made_of(parts), one.layout).of_nature(nature)
-        if one.lengths:
-            made = cast("Value", self._bind(one.name, made))
+        made = Value(self, carried.made_of(parts), carried.layout).of_nature(nature)
+        if carried.lengths:
+            made = cast("Value", self._bind(carried.name, made))
             self.memory.name(made.variable, shares)
         return made
 
@@ -751,13 +759,13 @@ class Recurrences(Entries):
             return replace(nature, within=beyond(nature.within, index, size))
         return replace(kind, within=within, shares=self.memory.now(value))
 
-    def _next_value(self, one: State | Appended | Any, value: Any) -> tuple[State, Term] | None:
+    def _next_value(self, carried: State | Appended | Any, value: Any) -> tuple[State, Term] | None:
         """Return a carried value and the term that an iteration leaves for it; None if it is not carried."""
-        if isinstance(one, State) and not isinstance(value, UnreadableValue):
-            return one, self.pack(_listed_like(one.layout, value))[0]
-        if isinstance(one, Appended) and (value is not one or one.value is None):
+        if isinstance(carried, State) and not isinstance(value, UnreadableValue):
+            return carried, self.pack(_listed_like(carried.layout, value))[0]
+        if isinstance(carried, Appended) and (value is not carried or carried.value is None):
             raise self.error(
-                f"`{one.name}` is not appended to in every iteration",
+                f"`{carried.name}` is not appended to in every iteration",
                 "append once per iteration, to a list that begins empty: `y = []`",
             )
         if not isinstance(value, Appended) or value.value is None:
@@ -783,14 +791,14 @@ class Recurrences(Entries):
     def _value_after(
         self,
         state: State,
-        each: Mapping[str, Term],
+        histories: Mapping[str, Term],
         size: Affine,
         nature: Nature,
         twins: Mapping[str, State],
     ) -> Any:
         """Return what a carried name means after the loop."""
         if state.list:
-            history = each[state.parts[0].name]
+            history = histories[state.parts[0].name]
             twin = twins.get(state.parts[0].name)
             listed = (
                 Value(self, history)
@@ -813,7 +821,7 @@ class Recurrences(Entries):
             if isinstance(made.unchecked, Var):  # what the loop carries, too
                 self.memory.name(made.unchecked.name, shares)
             return made
-        ends: list[Term] = [At(each[x.name], size) for x in state.parts]
+        ends: list[Term] = [At(histories[x.name], size) for x in state.parts]
         if state.lengths:
             ends = [
                 self._truncate(e, own.after) for e, own in zip(ends, state.lengths, strict=True)
@@ -864,10 +872,10 @@ def kind_of(value: Any) -> Nature:
     return Nature(lists_of(value) if isinstance(value, Value) else 0, numbers_of(value))
 
 
-def kind_of_both(one: Nature, two: Nature) -> Nature:
+def kind_of_both(first: Nature, second: Nature) -> Nature:
     """Return what is known of a value that is one of two."""
-    lists = one.lists if one.lists == two.lists else 0
-    return Nature(lists, one.numbers if one.numbers == two.numbers else "")
+    lists = first.lists if first.lists == second.lists else 0
+    return Nature(lists, first.numbers if first.numbers == second.numbers else "")
 
 
 def _is_unchanged(state: State, term: Term) -> bool:
@@ -900,7 +908,7 @@ def _is_appended(value: Any) -> TypeGuard[Appended]:
 
 
 def zero_of(type_: Type) -> Term:
-    """Return zeros of a type."""
+    """Return zeros array a type."""
     if isinstance(type_, Product):
         return Pair(zero_of(type_.first), zero_of(type_.second))
     return gens(number_binders("z", dimensions(type_)), Const(0))

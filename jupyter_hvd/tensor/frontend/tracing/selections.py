@@ -26,25 +26,25 @@ class Selections(Statements):
     scalar_of: Callable[[Affine], Any]
     ramp: Callable[[Affine], Value]
 
-    def selection(self, array: Any, places: tuple[Any, ...]) -> Selected | None:
+    def selection(self, array: Any, indices: tuple[Any, ...]) -> Selected | None:
         """Return `x[p]` for an array of conditions p over the first axes of x, or `x[i, j]` at pairs of positions; None for
         other indices.
         """
-        if any(isinstance(place, Selected) and place.pairs for place in places):
-            return self._at_pairs(array, places)
-        if isinstance(places[0], Selected) and numbers_of(places[0].array) == "int":
-            chosen, rest = places[0], places[1:]
+        if any(isinstance(place, Selected) and place.pairs for place in indices):
+            return self._at_pairs(array, indices)
+        if isinstance(indices[0], Selected) and numbers_of(indices[0].array) == "int":
+            chosen, rest = indices[0], indices[1:]
             at = chosen.array if chosen.integers is None else chosen.integers
             return self._chosen_with(chosen, self.subscript(self.whole(array), (at, *rest)))
-        if isinstance(array, Selected) and len(places) > 1 and places[0] == slice(None):
+        if isinstance(array, Selected) and len(indices) > 1 and indices[0] == slice(None):
             lead = [slice(None)] * len(self.dims(array.mask))
-            part = self.subscript(array.array, (*lead, *places[1:]))
+            part = self.subscript(array.array, (*lead, *indices[1:]))
             return self._chosen_with(array, part)
-        if len(places) != 1 or not self.is_array(places[0]) or numbers_of(places[0]) != "bool":
+        if len(indices) != 1 or not self.is_array(indices[0]) or numbers_of(indices[0]) != "bool":
             return None
         if not isinstance(array, Value):
             return None
-        test = self.whole(places[0])
+        test = self.whole(indices[0])
         array, mask = self.once(self.whole(array)), self.once(test, "chosen")
         own, taken = self.dims(array), self.dims(mask)
         if len(taken) > len(own):
@@ -53,7 +53,7 @@ class Selections(Statements):
             self.same(mine, theirs)
         return Selected(self, array, mask, test.term)
 
-    def window(self, array: Any, place: slice, rest: tuple[Any, ...]) -> Any:
+    def window(self, array: Any, bounds: slice, rest: tuple[Any, ...]) -> Any:
         """Return `x[max(0, i - k):min(n, i + k)]`, whose ends indices decide: the entries whose position satisfies a
         condition.
         """
@@ -62,22 +62,22 @@ class Selections(Statements):
         whole = self.whole(array)
         if rest:
             whole = self.whole(self.subscript(whole, (slice(None), *rest)))
-        chosen = self.selection(whole, (self.in_slice(place, self.dims(whole)[0]),))
+        chosen = self.selection(whole, (self.in_slice(bounds, self.dims(whole)[0]),))
         if chosen is not None:
-            ends = (place.start, place.stop)
+            ends = (bounds.start, bounds.stop)
             numbers = [None if end is None else self.integers_as_numbers(end) for end in ends]
             chosen.ends = tuple(None if x is None else self.pack(x)[0] for x in numbers)
             chosen.integers = array if is_index_array(array) and not rest else None
         return chosen
 
-    def in_slice(self, place: slice, size: Affine) -> Value:
+    def in_slice(self, bounds: slice, size: Affine) -> Value:
         """Return the condition array of the positions in a slice whose ends data or indices decide."""
-        if place.step not in (None, 1):
+        if bounds.step not in (None, 1):
             raise self.error(
                 "a slice with a step whose ends data decide, or are a `max` or `min` of indices",
                 "loop over its entries: `for j in range(k[i], k[i + 1], 2): …`",
             )
-        segment = self.segment(place.start, place.stop)
+        segment = self.segment(bounds.start, bounds.stop)
         if segment is not None and segment[0].is_constant and segment[0].constant >= 0:
             begin, end, holds = segment
 
@@ -86,18 +86,18 @@ class Selections(Statements):
 
             chosen: Value = as_truth(self.condition_array([size], lies_in))
             return chosen
-        by_data = [sought_of(end) is not None for end in (place.start, place.stop)]
+        by_data = [sought_of(end) is not None for end in (bounds.start, bounds.stop)]
         lows = (
             ()
-            if place.start is None or by_data[0]
-            else self._extremes_of_bound(place.start, "maximum")
+            if bounds.start is None or by_data[0]
+            else self._extremes_of_bound(bounds.start, "maximum")
         )
         ends = (
             ()
-            if place.stop is None or by_data[1]
-            else self._extremes_of_bound(place.stop, "minimum")
+            if bounds.stop is None or by_data[1]
+            else self._extremes_of_bound(bounds.stop, "minimum")
         )
-        for end in (place.start, place.stop):
+        for end in (bounds.start, bounds.stop):
             for p, a in self.cases_of(end) or ():
                 with self.scope(condition=p):  # below 0 it would be counted from the end
                     self.looked("the slice", "the array", a, a + 1)
@@ -106,13 +106,17 @@ class Selections(Statements):
             return conj(*(compare("≤", a, j) for a in lows), *(compare("<", j, a) for a in ends))
 
         mask: Value = as_truth(self.condition_array([size], within))
-        for end, op in ((place.start, "<="), (place.stop, ">")):
+        for end, op in ((bounds.start, "<="), (bounds.stop, ">")):
             if sought_of(end) is not None:
                 mask = self._both(mask, self._places_from(end, op, size))
         return mask
 
     def _places_from(self, end: Index, op: str, size: Affine) -> Value:
-        """Whether the end of a slice that data decide is `op` each index of an axis: "<=" of where it begins, ">" of its end."""
+        """Return, for each index of an axis, whether a slice's end that data decide is `op` it, as 1 or 0.
+
+        Args:
+            op: "<=" for where the slice begins, ">" for its end.
+        """
         number, sought = self.integers_as_numbers(end), end.sought
         least = None if sought is None else sought.least()
         if least is None or not at_most(Affine.of(0), least) or least.names & self.integers:
@@ -140,10 +144,10 @@ class Selections(Statements):
             made[-1].pairs = Pairs(axis, constants)
         return tuple(made)
 
-    def _at_pairs(self, array: Any, places: tuple[Any, ...]) -> Selected:
+    def _at_pairs(self, array: Any, indices: tuple[Any, ...]) -> Selected:
         """Return `x[i]`, `D[i, j]` or `P[i, 0]`, where i and j are the rows and columns of pairs."""
-        count = 2 if len(places) > 1 and isinstance(places[1], Selected) else 1
-        pairs, rest = places[:count], places[count:]
+        count = 2 if len(indices) > 1 and isinstance(indices[1], Selected) else 1
+        pairs, rest = indices[:count], indices[count:]
         first = pairs[0]
         same = all(isinstance(p, Selected) and p.written is first.written for p in pairs)
         if not same or any(isinstance(p, Selected) or self.is_array(p) for p in rest):
@@ -202,21 +206,24 @@ class Selections(Statements):
         made.length, made.ends = value.length, value.ends
         return made
 
-    def _have_equal_choice(self, one: Selected, other: Selected) -> bool:
-        """Whether both are chosen by one condition. Slices are as long as each other, or the sizes say that they are."""
-        if one.length is not None and other.length is not None:
-            self.as_long(one.length, other.length)
-        if one.ends is not None and one.ends == other.ends:
-            self.same(self.dims(one.mask)[0], self.dims(other.mask)[0])
+    def _have_equal_choice(self, selected: Selected, other: Selected) -> bool:
+        """Whether two selections have the same condition.
+
+        For slices, size equations that make their lengths equal are recorded.
+        """
+        if selected.length is not None and other.length is not None:
+            self.as_long(selected.length, other.length)
+        if selected.ends is not None and selected.ends == other.ends:
+            self.same(self.dims(selected.mask)[0], self.dims(other.mask)[0])
             return True
-        return one.written is other.written
+        return selected.written is other.written
 
     def _where_chosen(self, value: Selected, other: Any) -> Value:
         """Return a selection's array with another value where the condition does not hold."""
-        return self.chosen(self._widened(value), value.array, other)
+        return self.chosen(self._spread_condition(value), value.array, other)
 
-    def _widened(self, value: Selected) -> Value:
-        """Return the condition for every entry of the array."""
+    def _spread_condition(self, value: Selected) -> Value:
+        """Return the selection's condition with the axes of its array, for every entry."""
         rest = len(self.dims(value.array)) - len(self.dims(value.mask))
         made: Value = self.subscript(value.mask, (..., *[None] * rest)) if rest else value.mask
         return made
@@ -279,7 +286,11 @@ class Selections(Statements):
     ) -> Any:
         """Return NumPy's reduction of the entries `where` a condition holds; of no entries, the largest is -inf."""
         rank = len(self.dims(value.array if axis is None else value.mask))
-        given = {"axis": tuple(range(rank)), "where": self._widened(value), **(named or {})}
+        given = {
+            "axis": tuple(range(rank)),
+            "where": self._spread_condition(value),
+            **(named or {}),
+        }
         if name in ("max", "min"):
             given["initial"] = BEYOND_ALL[name]
         return forms.form_named(name).call(self, (value.array,), given)

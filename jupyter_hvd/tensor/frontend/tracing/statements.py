@@ -150,7 +150,7 @@ class Statements(Recurrences):
         then: Callable[..., Any],
         other: Callable[..., Any],
     ) -> tuple[Any, ...]:
-        """Return the values of names after an `if` statement."""
+        """Return the values of names after an `if` statement; called by rewritten code."""
         self.at(k)
         test = self.as_condition(test)
         if (known := known_truth(test)) is not None:
@@ -189,9 +189,11 @@ class Statements(Recurrences):
                 for name, x, y in zip(names, a, b, strict=True)
             )
 
-    def _join_branches(self, name: str, one: tuple[Any, ...], two: tuple[Any, ...]) -> Any:
+    def _join_branches(
+        self, name: str, then_branch: tuple[Any, ...], else_branch: tuple[Any, ...]
+    ) -> Any:
         """Return a name's value after two branches that indices decide between."""
-        (p, first, x), (q, second, y) = one, two
+        (p, first, x), (q, second, y) = then_branch, else_branch
         if x is y:
             return x
         for here, bindings, value, other in ((p, first, x, y), (q, second, y, x)):
@@ -239,9 +241,9 @@ class Statements(Recurrences):
         value.defined = p
         return value
 
-    def _one_of(self, value: Value, one: Any, two: Any) -> Value:
+    def _one_of(self, value: Value, then: Any, otherwise: Any) -> Value:
         """Mark a value that is one of two as sharing what either shares."""
-        return value.of_nature(self.nature_of_one(one, two))
+        return value.of_nature(self.nature_of_one(then, otherwise))
 
     def _branch_on_data(
         self,
@@ -301,11 +303,11 @@ class Statements(Recurrences):
             c.changes[begin:] = [merged]
 
     def _join_by_data(
-        self, test: Value, names: tuple[str, ...], found: list[Any]
+        self, test: Value, names: tuple[str, ...], branches: list[Any]
     ) -> tuple[Any, ...]:
         """Return the values of names after two branches that data decide between."""
         joined = []
-        for name, x, y in zip(names, *found, strict=True):
+        for name, x, y in zip(names, *branches, strict=True):
             if x is y or y is ANYTHING:
                 joined.append(x)
             elif x is ANYTHING:
@@ -324,24 +326,25 @@ class Statements(Recurrences):
                 joined.append(made)
         return tuple(joined)
 
-    def _one_list(self, test: Value, one: Any, two: Any) -> Any:
+    def _one_list(self, test: Value, then: Any, otherwise: Any) -> Any:
         """Return a list that is one of two by data, of which one is the other with more entries; None if neither is."""
-        for before, after in ((one, two), (two, one)):
+        for before, after in ((then, otherwise), (otherwise, then)):
             grown = after.grown if isinstance(after, Selected) else None
             if grown is not None and grown[0] is before:
-                test = test if after is one else self._negated(test)
+                test = test if after is then else self._negated(test)
                 return self._more_chosen(*grown[:2], self.spread((grown[2], test), self.product))
-        if not isinstance(one, list) or not isinstance(two, list):
+        if not isinstance(then, list) or not isinstance(otherwise, list):
             return None
-        if len(one) == len(two):
+        if len(then) == len(otherwise):
             return [
-                a if a is b else self.one_of_two(test, a, b) for a, b in zip(one, two, strict=True)
+                a if a is b else self.one_of_two(test, a, b)
+                for a, b in zip(then, otherwise, strict=True)
             ]
-        before, after = sorted((one, two), key=len)
+        before, after = sorted((then, otherwise), key=len)
         if any(a is not b for a, b in zip(before, after, strict=False)):
             return None
         more = self.whole(self.written_out(after[len(before) :]))
-        test = test if after is one else self._negated(test)
+        test = test if after is then else self._negated(test)
         flags = self.build(self.dims(more)[:1], lambda *_: test, test)
         if not before:
             return self._appended_to("listed", [], more, flags, 0)
@@ -471,14 +474,14 @@ class Statements(Recurrences):
 
             pattern = "taken", loop.pattern
             return self._trace_for(replace(loop, pattern=pattern, bounds=pairs, body=chosen))
-        turns = self._iterations_to_write(loop)
-        if turns is not None and isinstance(loop.bounds, Iteration):
-            return self._one_after_the_other(turns, loop.values, loop.body)
-        if turns is not None and len(turns) <= LONG:
-            return self._trace_short(turns, loop)
+        iterations = self._iterations_to_write(loop)
+        if iterations is not None and isinstance(loop.bounds, Iteration):
+            return self._one_after_the_other(iterations, loop.values, loop.body)
+        if iterations is not None and len(iterations) <= LONG:
+            return self._trace_short(iterations, loop)
         return self.or_spelt_out(
             loop,
-            lambda: self._trace_loop(turns, loop),
+            lambda: self._trace_loop(iterations, loop),
             lambda each: self._one_after_the_other(each, loop.values, loop.body),
         )
 
@@ -573,14 +576,14 @@ class Statements(Recurrences):
             self.number(Affine.of(size))
         return p == TRUE
 
-    def _trace_loop(self, turns: list[Any] | None, loop: Loop) -> tuple[Any, ...]:
+    def _trace_loop(self, iterations: list[Any] | None, loop: Loop) -> tuple[Any, ...]:
         """Return the values of names after a loop that only adds up, or carries values; else after its iterations one by one,
         if the count is constant.
         """
-        if turns is not None:
+        if iterations is not None:
             after = self._as_one(loop)
             if after is None:
-                return self._one_after_the_other(turns, loop.values, loop.body)
+                return self._one_after_the_other(iterations, loop.values, loop.body)
             return after
         before = self.so_far()
         try:
@@ -597,23 +600,23 @@ class Statements(Recurrences):
             return self._trace_for(replace(loop, bounds=over))
         return self.one_by_one(loop)
 
-    def _trace_short(self, turns: list[Any], loop: Loop) -> tuple[Any, ...]:
+    def _trace_short(self, iterations: list[Any], loop: Loop) -> tuple[Any, ...]:
         """Return the values of names after a loop of few iterations: one by one, or as a loop if tracing each would take too
         long.
         """
         before, begun, values = self.so_far(), self.bound, loop.values
-        first = self._one_after_the_other(turns[:1], values, loop.body)
+        first = self._one_after_the_other(iterations[:1], values, loop.body)
         counts = any(
             (isinstance(old, bool) or affine_of(old) is not None) and old is not new
             for old, new in zip(values, first, strict=True)
         )
-        if (self.bound - begun) * len(turns) <= WRITTEN_OUT or counts:
-            return self._one_after_the_other(turns[1:], first, loop.body)
+        if (self.bound - begun) * len(iterations) <= WRITTEN_OUT or counts:
+            return self._one_after_the_other(iterations[1:], first, loop.body)
         self.at(loop.k)
         self.back_to(before)
         if (after := self._as_one(loop, lasting=True)) is not None:
             return after
-        return self._one_after_the_other(turns, values, loop.body)
+        return self._one_after_the_other(iterations, values, loop.body)
 
     def _as_one(self, loop: Loop, lasting: bool = False) -> tuple[Any, ...] | None:
         """Return the values after a loop that only adds up, or one that carries values; None if it can be neither, or if
@@ -642,16 +645,16 @@ class Statements(Recurrences):
         return None
 
     def _one_after_the_other(
-        self, turns: list[Any], values: tuple[Any, ...], body: Callable[..., Any]
+        self, iterations: list[Any], values: tuple[Any, ...], body: Callable[..., Any]
     ) -> tuple[Any, ...]:
         """Return the values of names after iterations that are traced one by one."""
-        for item in turns:
+        for item in iterations:
             values = tuple(body(*item, *values))
         return values
 
     def _trace_independent(self, loop: Loop) -> tuple[Any, ...]:
         """Return the values of names after a loop whose iterations do not read what earlier ones left."""
-        index, size, item, within = self.turn(loop, ragged=True)
+        index, size, item, within = self.open_iteration(loop, ragged=True)
         with self.scope(Binder(index, size), within) as scope:
             carried = [
                 Carried(name, value, len(self.conditions), len(self.masks), again)
@@ -697,7 +700,7 @@ class Statements(Recurrences):
         read = frozenset[str]().union(*(e.variables for e in terms)) - {x for x, _ in bindings}
         for c in carried:
             if c.in_place and not isinstance(c.start, Carried):
-                self.apart(c.name, arrays(self.memory.of(c.start)), read)
+                self.require_no_alias(c.name, arrays(self.memory.of(c.start)), read)
 
     def _change_in_place(self, old: Any, new: Any) -> Any:
         """Return an array after a change in place; everything that shares its entries counts as changed."""
@@ -742,14 +745,14 @@ class Statements(Recurrences):
                 total = self.summed(index, size, guarded(p, change.term))
                 if change.numbers == "int":
                     total = total.of_nature(Nature(numbers="int"))
-                return self._augment("+", start, total, c.name, change.anew)
+                return self._augment("+", start, total, c.name, change.rebinds)
             case "*":
                 factor = Value(self, change.term)
                 if p != TRUE:
                     factor = self.chosen(self.truth_of(p), factor, 1)
                 array = Value(self, Gen(index, size, factor.term))
                 total = self.built("prod", array)
-                return self._augment("*", start, total, c.name, change.anew)
+                return self._augment("*", start, total, c.name, change.rebinds)
         return self._apply_store(c, start, change, index, size, p)
 
     def _appended_in_all(
@@ -926,14 +929,14 @@ class Statements(Recurrences):
             for before in changes[:k]
         )
 
-    def _meets_later(self, one: Change, other: Change, index: str, size: Affine) -> bool:
+    def _meets_later(self, change: Change, other: Change, index: str, size: Affine) -> bool:
         """Whether a change reaches an entry that another reaches in a later iteration."""
         later = Affine.of(self.name(index))
-        places = dict(zip(other.places, map(Affine.of, one.places), strict=True))
+        places = dict(zip(other.places, map(Affine.of, change.places), strict=True))
         then = renamed(other.condition, {index: later, **places})
         binders = (*self.binders, Binder(index, size), Binder(next(iter(later.names)), size))
         return not sets.is_impossible(
-            binders, conj(one.condition, then, compare("<", index, later))
+            binders, conj(change.condition, then, compare("<", index, later))
         )
 
     # Changes
@@ -949,14 +952,14 @@ class Statements(Recurrences):
         made = self._augment(op, target, value, name)
         return self._bind(name, self._change_in_place(target, made))
 
-    def anew(self, k: int, op: str, name: str, target: Any, value: Any) -> Any:
+    def augment_copy(self, k: int, op: str, name: str, target: Any, value: Any) -> Any:
         """Return the value of a name after `s = s + e` in a loop: the array that `s` was stays unchanged."""
         self.at(k)
         if lists_of(target) and op == "+" and not isinstance(target, Carried):
             return self._bind(name, self.joined_lists(target, value))
-        return self._bind(name, self._augment(op, target, value, name, anew=True))
+        return self._bind(name, self._augment(op, target, value, name, rebinds=True))
 
-    def _augment(self, op: str, target: Any, value: Any, name: str, anew: bool = False) -> Any:
+    def _augment(self, op: str, target: Any, value: Any, name: str, rebinds: bool = False) -> Any:
         """Return `target op value`; in a loop, record the change, which is computed at the loop's end."""
         if not isinstance(target, Carried):
             if target is UNSET or target is LOCAL:
@@ -973,7 +976,9 @@ class Statements(Recurrences):
             raise self.in_order(target.message, target.help)
         numbers = numbers_of(value)
         if op == "*" or not isinstance(value, int) or value != 0:
-            self._record(target, Change(op, self.whole(value).term, anew=anew, numbers=numbers))
+            self._record(
+                target, Change(op, self.whole(value).term, rebinds=rebinds, numbers=numbers)
+            )
         return target
 
     def _extend(self, target: Any, value: Any) -> Any:
@@ -1070,56 +1075,56 @@ class Statements(Recurrences):
         raise self.error(f"`append` to {kind(target)}", "begin with an empty list: `y = []`")
 
     def store(
-        self, k: int, op: str, name: str, target: Any, places: tuple[Any, ...], value: Any
+        self, k: int, op: str, name: str, target: Any, indices: tuple[Any, ...], value: Any
     ) -> Any:
         """Return the array after `y[i] = e` or `y[i] += e`."""
         self.at(k)
-        places = places[0] if len(places) == 1 and isinstance(places[0], tuple) else places
-        places = tuple(map(self.as_integer, places))
-        for j, place in enumerate(places):
+        indices = indices[0] if len(indices) == 1 and isinstance(indices[0], tuple) else indices
+        indices = tuple(map(self.as_integer, indices))
+        for j, place in enumerate(indices):
             if (cases := self.by_cases(place)) is not None:
-                ends = places[:j], places[j + 1 :]
+                ends = indices[:j], indices[j + 1 :]
                 return self._stored_by_cases(k, op, name, target, cases, ends, value)
         root = target.start if isinstance(target, Carried) else target
         while isinstance(root, Carried):
             root = root.start
         root = self._structure(root)
         if isinstance(root, dict | list) and not isinstance(target, Carried):
-            return self._replace_part(k, op, name, root, places, value)
+            return self._replace_part(k, op, name, root, indices, value)
         if root is UNSET or root is LOCAL:
             raise self.error(f"`{name}` has no value yet", f"begin with `{name} = np.zeros(n)`")
-        self._may_change(name, root)
+        self._refuse_change_of_argument(name, root)
         if op in ("&", "|", "^", "<<", ">>") and numbers_of(root) != "bool":
             raise self.error(f"`{op}=` of entries that are not conditions", "write `y[i] = …`")
-        if isinstance(target, Carried) and any(map(is_written, places)):
+        if isinstance(target, Carried) and any(map(is_written, indices)):
 
-            def one(target: Any, places: tuple[Any, ...], value: Any, op: str) -> Any:
-                return self.store(k, op, name, target, places, value)
+            def one(target: Any, indices: tuple[Any, ...], value: Any, op: str) -> Any:
+                return self.store(k, op, name, target, indices, value)
 
             own = self.dims(self.whole(root))
-            return self.stored_by_lists(one, target, places, value, op, True, own)
-        if any(isinstance(place, Selected) for place in places):
-            places = self._pairs_as_condition(self.whole(root), places, value)
-        if isinstance(places[0], slice) and any(
-            map(self._indices_decide, (places[0].start, places[0].stop))
+            return self.stored_by_lists(one, target, indices, value, op, True, own)
+        if any(isinstance(place, Selected) for place in indices):
+            indices = self._pairs_as_condition(self.whole(root), indices, value)
+        if isinstance(indices[0], slice) and any(
+            map(self._indices_decide, (indices[0].start, indices[0].stop))
         ):
-            if any(place != slice(None) for place in places[1:]):
+            if any(place != slice(None) for place in indices[1:]):
                 raise self.error(*STORED_IN_SLICE)
-            places = (self.in_slice(places[0], self.dims(self.whole(root))[0]),)
-        if len(places) == 1 and numbers_of(places[0]) == "bool" and self.is_array(places[0]):
+            indices = (self.in_slice(indices[0], self.dims(self.whole(root))[0]),)
+        if len(indices) == 1 and numbers_of(indices[0]) == "bool" and self.is_array(indices[0]):
             if not isinstance(target, Carried):
-                value, op = self._where_it_holds(places[0], root, value, op), ""
+                value, op = self._where_it_holds(indices[0], root, value, op), ""
             elif op in ("+", "-"):
-                value = self._where_it_holds(places[0], self.whole(root), value, "", 0)
+                value = self._where_it_holds(indices[0], self.whole(root), value, "", 0)
             else:  # which may be what an earlier iteration has left
                 raise self.in_order(target.message, target.help)
-            places = (...,)
+            indices = (...,)
         if not isinstance(target, Carried):
             self._check_numbers(name, root, value)
-            change = self.stored_once if self._of_several_places(places) else self.stored
-            made = change(self.whole(root), places, value, op)
+            change = self.stored_once if self._of_several_places(indices) else self.stored
+            made = change(self.whole(root), indices, value, op)
             return self._bind(name, self._change_in_place(root, made))
-        return self._record_store(target, self.whole(root), places, value, op)
+        return self._record_store(target, self.whole(root), indices, value, op)
 
     def _stored_by_cases(
         self,
@@ -1127,13 +1132,13 @@ class Statements(Recurrences):
         op: str,
         name: str,
         target: Any,
-        place: Index,
+        index: Index,
         around: tuple[tuple[Any, ...], tuple[Any, ...]],
         value: Any,
     ) -> Any:
         """Return the array after `y[max(i - 1, 0)] = e`: one assignment for each case of the index."""
         value = self._bind("new", value)
-        possible = self._possible_cases(place)
+        possible = self._possible_cases(index)
 
         def from_case(j: int, array: Any) -> tuple[Any]:
             p, a = possible[j]
@@ -1180,7 +1185,7 @@ class Statements(Recurrences):
                 f"`{how}.at` in a loop",
                 "loop over the places too: `for e in range(len(k)): y[k[e]] += x[e]`",
             )
-        self._may_change(name, root)
+        self._refuse_change_of_argument(name, root)
         self._check_numbers(name, root, value)
         value = self.negative(self.whole(value)) if op == "-" else value
         made = self.stored(self.whole(root), places, value, "+")
@@ -1192,7 +1197,7 @@ class Statements(Recurrences):
         if isinstance(list_, UnreadableValue):
             raise self.in_order(list_.message, list_.help)
         if not isinstance(target, list):
-            self._may_change(name, target)
+            self._refuse_change_of_argument(name, target)
         if how == "sort":
             made = self.in_order_of_size(target, descending)
         elif isinstance(target, list):
@@ -1203,8 +1208,10 @@ class Statements(Recurrences):
             made = self.subscript(target, (slice(None, None, -1),))
         return self._bind(name, self._change_in_place(target, made))
 
-    def _may_change(self, name: str, root: Any) -> None:
-        """Raise TensorError if changing an array in place would change an argument."""
+    def _refuse_change_of_argument(self, name: str, root: Any) -> None:
+        """Raise TensorError if `root`, the value of `name`, shares entries with an argument, since a change would reach
+        the caller.
+        """
         of = arrays(self.memory.of(root))
         if not of.isdisjoint(self.reserved | self.borrowed):
             if lists_of(root):
@@ -1217,15 +1224,15 @@ class Statements(Recurrences):
                 f"begin with a copy: `y = {name}.copy()`",
             )
 
-    def _present_entry(self, target: Carried, root: Value, places: tuple[Any, ...]) -> Any:
+    def _present_entry(self, target: Carried, root: Value, indices: tuple[Any, ...]) -> Any:
         """Return what an array that a loop changes has at an index within an iteration, as far as known."""
         if not target.changes_around:
-            return self.entry(self.here, self._array_before(target, root), *places)
+            return self.entry(self.here, self._array_before(target, root), *indices)
         last = target.changes[-1] if target.changes else None
-        spelt = [affine_of(p) is not None for p in places]
+        spelt = [affine_of(p) is not None for p in indices]
         under = conj(*self.conditions[target.depth :])
         if last and last.op == "=" and last.under == under and all(spelt):
-            at = [self.from_start(p, n) for p, n in zip(places, self.dims(root), strict=False)]
+            at = [self.from_start(p, n) for p, n in zip(indices, self.dims(root), strict=False)]
             if tuple(at) == last.at and len(at) == len(self.dims(root)):
                 return Value(self, last.term).of_nature(Nature(numbers=root.nature.numbers))
         raise InOrder(target.message, target.help, self.place)
@@ -1246,34 +1253,34 @@ class Statements(Recurrences):
             target.before = known.of_nature(Nature(numbers=root.nature.numbers))
         return known
 
-    def one_place(self, k: int, place: Any) -> Any:
+    def one_place(self, k: int, index: Any) -> Any:
         """Return the first index of `y[i][j] = e`, which selects a row."""
         self.at(k)
-        place = self.as_integer(place)
-        if isinstance(place, int | str | Index):
-            return place
+        index = self.as_integer(index)
+        if isinstance(index, int | str | Index):
+            return index
         raise self.error(
             "this stores in a part of a part",
             "write all places in one bracket: `y[1:, 0] = …`, `y[1] = …`",
         )
 
-    def _of_several_places(self, places: tuple[Any, ...]) -> bool:
+    def _of_several_places(self, indices: tuple[Any, ...]) -> bool:
         """Whether one array of indices selects the entries, and may select one twice."""
-        many = [p for p in places if is_written(p) or self.is_array(p)]
+        many = [p for p in indices if is_written(p) or self.is_array(p)]
         return bool(many) and not any(map(self._counting, many))
 
     def _pairs_as_condition(
-        self, root: Value, places: tuple[Any, ...], value: Any
+        self, root: Value, indices: tuple[Any, ...], value: Any
     ) -> tuple[Any, ...]:
         """Return the arguments of `D[p] = 0` for `D[i, j] = 0`, where i and j are the rows and columns of pairs."""
-        pairs = [p.pairs for p in places if isinstance(p, Selected) and p.pairs]
-        if len(pairs) != len(places) or [p.axis for p in pairs] != [0, 1]:
+        pairs = [p.pairs for p in indices if isinstance(p, Selected) and p.pairs]
+        if len(pairs) != len(indices) or [p.axis for p in pairs] != [0, 1]:
             raise self.error(
                 "this stores at entries that data choose", "keep every entry: `np.where(p, new, y)`"
             )
         if not isinstance(value, Selected) and self.dims(self.whole(value)):
             return tuple(pairs[0].constants())
-        mask = places[0].mask
+        mask = indices[0].mask
         for mine, theirs in zip(self.dims(root), self.dims(mask), strict=True):
             self.same(mine, theirs)
         return (mask,)
@@ -1308,10 +1315,10 @@ class Statements(Recurrences):
             )
 
     def _replace_part(
-        self, k: int, op: str, name: str, root: Any, places: tuple[Any, ...], value: Any
+        self, k: int, op: str, name: str, root: Any, keys: tuple[Any, ...], value: Any
     ) -> Any:
         """Return a container after `d["a"] = e` or `d["a"][i] += e`."""
-        key, *inner = places
+        key, *inner = keys
         if isinstance(root, list) and isinstance(key, int) and not -len(root) <= key < len(root):
             raise self.error(f"entry {key} of a list of {len(root)}")
         old = root.get(key) if isinstance(root, dict) else root[key]
@@ -1327,22 +1334,22 @@ class Statements(Recurrences):
         return made
 
     def _record_store(
-        self, target: Carried, root: Value, places: tuple[Any, ...], value: Any, op: str
+        self, target: Carried, root: Value, indices: tuple[Any, ...], value: Any, op: str
     ) -> Carried:
         """Record that an iteration stores at entries of an array."""
         own = self.dims(root)
         self._check_numbers(target.name, root, value)
         if op not in ("", "+", "-"):
             value, op = (
-                self.binary(self.here, op, self._present_entry(target, root, places), value),
+                self.binary(self.here, op, self._present_entry(target, root, indices), value),
                 "",
             )
         masks = self.masks[target.masked :] if not op else []
         for mask in masks[::-1]:
-            value = self.chosen(mask, value, self._present_entry(target, root, places))
+            value = self.chosen(mask, value, self._present_entry(target, root, indices))
         value = self.minus(self.here, value) if op == "-" else value
         names = tuple(self.name(letter) for letter, _ in zip("abcdefgh", own, strict=False))
-        spelt = self._as_data(self._expand_ellipsis(places, len(own)))
+        spelt = self._as_data(self._expand_ellipsis(indices, len(own)))
         spelt = tuple(map(self.from_either_end, spelt, own))
         if any(isinstance(p, Value | Data) or (not op and sought_of(p) is not None) for p in spelt):
             raise self.in_order(

@@ -15,7 +15,7 @@ from ...language.terms import Call, Const, Gen, Var
 from ...language.types import REAL
 from ..captured_data import OnHost
 from ..tracers import Data, Index, Nature, Selected, Value, data_of, is_index_array, kind, sought_of
-from .arrays import broadcast_places, entry_aligned, nature_of
+from .arrays import broadcast_indices, entry_aligned, nature_of
 from .computed_indices import Indices, Places
 
 
@@ -45,7 +45,7 @@ class Axis:
         return self.start + i * self.step
 
     def holds(self, k: Affine) -> tuple[Predicate, Affine]:
-        """Return whether the index k is taken, and by which i."""
+        """Return the predicate that the index k is taken, and its position among the taken ones."""
         if self.length is None:
             return compare("=", k, self.start), Affine.of(0)
         moved = (k - self.start) * self.step
@@ -82,7 +82,7 @@ class One:
         return self.integer
 
     def holds(self, k: Affine) -> tuple[Predicate, Affine]:
-        """Return whether k is the entry."""
+        """Return the predicate that the index k is this entry, and 0, its position."""
         return self.equals(k), ZERO
 
     def misses(self, k: Affine, name: Callable[[str], str]) -> Predicate:
@@ -101,23 +101,23 @@ STORED_IN_SLICE = (
 )
 
 
-def is_written(place: Any) -> bool:
-    """Whether a place is a list of integers that is written out."""
-    return isinstance(place, Indices) and place.written
+def is_written(index: Any) -> bool:
+    """Whether an index is a literal list of integers."""
+    return isinstance(index, Indices) and index.written
 
 
-def _lead(places: Sequence[Any], spelt: Sequence[Any]) -> int:
+def _lead(indices: Sequence[Any], spelt: Sequence[Any]) -> int:
     """Return the number of result axes before those of the index arrays."""
-    if not _side_by_side(places):
+    if not _side_by_side(indices):
         return 0
     return next(k for k, p in enumerate(spelt) if p is not None and not isinstance(p, slice))
 
 
-def _side_by_side(places: Sequence[Any]) -> bool:
+def _side_by_side(indices: Sequence[Any]) -> bool:
     """Whether all integer and array indices are adjacent; otherwise NumPy puts their axes first."""
     apart = (slice, type(None), type(...))
-    taken = [k for k, p in enumerate(places) if not isinstance(p, apart)]
-    if not any(isinstance(places[k], _Many) for k in taken):
+    taken = [k for k, p in enumerate(indices) if not isinstance(p, apart)]
+    if not any(isinstance(indices[k], _Many) for k in taken):
         return True
     return taken[-1] - taken[0] + 1 == len(taken)
 
@@ -158,40 +158,40 @@ class Subscripts(Places):
     written_out: Callable[[list[Any]], Any]
 
     def cut(self, *parts: Any) -> slice:
-        """`start:stop:step` in brackets."""
+        """Return the slice `start:stop:step`; called by rewritten code."""
         return slice(*parts)
 
-    def _takes_many(self, place: Any) -> bool:
-        """Whether a bracket is more than one entry's."""
+    def _takes_many(self, index: Any) -> bool:
+        """Whether an index selects more than one entry, or adds an axis."""
         return (
-            place is None
-            or place is ...
-            or isinstance(place, slice | Indices)
-            or self.is_array(place)
+            index is None
+            or index is ...
+            or isinstance(index, slice | Indices)
+            or self.is_array(index)
         )
 
-    def subscript(self, array: Any, places: tuple[Any, ...]) -> Any:
+    def subscript(self, array: Any, indices: tuple[Any, ...]) -> Any:
         """Return a part of an array, as an array."""
-        places = tuple(map(self.as_integer, places))
+        indices = tuple(map(self.as_integer, indices))
         if is_index_array(array):
-            return self._part_of_data(array.data, places)
+            return self._part_of_data(array.data, indices)
         value = self.once(self.whole(array))
         own = self.dims(value)
         out: list[Affine] = []
         axes: list[
             Any
         ] = []  # for each axis of the array: its Axis and its place in the result, or index arrays
-        places = self._clamped_places(tuple(map(self._as_indices, places)), own)
-        places = tuple(map(self._as_index_array, places))
-        spelt = self._expand_ellipsis(places, len(own))
+        indices = self._clamped_places(tuple(map(self._as_indices, indices)), own)
+        indices = tuple(map(self._as_index_array, indices))
+        spelt = self._expand_ellipsis(indices, len(own))
         if any(map(is_written, spelt)):
-            return self._read_at_list(value, places, spelt)
+            return self._read_at_list(value, indices, spelt)
         for place, size in zip((p for p in spelt if p is not None), own, strict=True):
             if isinstance(place, Axis):
                 self.in_range(place, size)
         gathered, many = self.side_by_side_places([p for p in spelt if isinstance(p, _Many)])
         arrays, first = iter(many), None
-        if not _side_by_side(places):
+        if not _side_by_side(indices):
             first, out = 0, [*gathered]
         at = 0
         for place in spelt:
@@ -218,11 +218,11 @@ class Subscripts(Places):
         if not out and all(isinstance(axis, Axis) for axis, _ in axes):
             return self.read(value, *(axis.start for axis, _ in axes))
 
-        def entry(*here: Affine) -> Value:
+        def entry(*entry_index: Affine) -> Value:
             whole: Any = value
             picked: list[Index] = []  # places that are not affine, one axis after the other
             for axis, k in axes:
-                place = axis.entry(here[k : k + len(axis.dims)])
+                place = axis.entry(entry_index[k : k + len(axis.dims)])
                 if sought_of(place):
                     picked.append(place)
                     continue
@@ -237,13 +237,13 @@ class Subscripts(Places):
             replace(value.nature, shares=shares, lists=min(value.nature.lists, 1))
         )
 
-    def _clamped_places(self, places: tuple[Any, ...], own: Sequence[Affine]) -> tuple[Any, ...]:
+    def _clamped_places(self, indices: tuple[Any, ...], sizes: Sequence[Affine]) -> tuple[Any, ...]:
         """Return the indices in brackets, with integers that data decide clamped to their axes."""
-        if not any(isinstance(place, Value) and self.is_array(place) for place in places):
-            return places
-        spelt = self._expand_ellipsis(places, len(own))
-        sizes = iter(own)
-        each = [(place, None if place is None else next(sizes)) for place in spelt]
+        if not any(isinstance(place, Value) and self.is_array(place) for place in indices):
+            return indices
+        spelt = self._expand_ellipsis(indices, len(sizes))
+        remaining = iter(sizes)
+        each = [(place, None if place is None else next(remaining)) for place in spelt]
         return tuple(
             self.clamped(place, size) if isinstance(place, Value) and size is not None else place
             for place, size in each
@@ -285,7 +285,7 @@ class Subscripts(Places):
         made.length = length
         return made
 
-    def _read_at_list(self, value: Value, places: tuple[Any, ...], spelt: tuple[Any, ...]) -> Any:
+    def _read_at_list(self, value: Value, indices: tuple[Any, ...], spelt: tuple[Any, ...]) -> Any:
         """Return `x[[0, 2]]`: the entries at literal indices, stacked."""
         many = [p for p in spelt if isinstance(p, _Many)]
         dims = self.broadcast_dims([p.dims for p in many])
@@ -312,48 +312,48 @@ class Subscripts(Places):
             self.subscript(value, tuple(at(p, j) for p in spelt))
             for j in range(self.number(dims[axis]))
         ]
-        return self.built("stack", rows, _lead(places, spelt) + axis)
+        return self.built("stack", rows, _lead(indices, spelt) + axis)
 
-    def along_axis(self, place: Any, axis: int, rank: int) -> Indices:
+    def along_axis(self, integers: Any, axis: int, rank: int) -> Indices:
         """Return an array of integers along one of `rank` axes, to broadcast with others: `np.arange(n)[:, None]`, `np.ix_`."""
-        if isinstance(place, tuple | list):
-            place = self.written_out(list(place))
-        one = self._as_index_array(self._as_indices(place, symbols=True))
+        if isinstance(integers, tuple | list):
+            integers = self.written_out(list(integers))
+        one = self._as_index_array(self._as_indices(integers, symbols=True))
         dims = [one.dims[0] if k == axis else Affine.of(1) for k in range(rank)]
         return Indices(tuple(dims), lambda at: one.entry((at[axis],)), is_written(one))
 
-    def _as_indices(self, place: Any, symbols: bool = False) -> Any:
+    def _as_indices(self, index: Any, symbols: bool = False) -> Any:
         """Return an index array in a usable form if it counts, `np.arange(n)`, is an argument, or is a list of constants or
         `symbols`; others unchanged.
         """
-        if is_index_array(place):
-            return place.data
-        written = place.written if isinstance(place, Value) else None
+        if is_index_array(index):
+            return index.data
+        written = index.written if isinstance(index, Value) else None
         constant = bool(written) and all(type(j) is int for j in written or ())
         if written and (constant or symbols):
             size = Affine.of(len(written))
             return Indices((size,), lambda at: written[at[0].constant], written=True)
-        return self._counting(place) or place
+        return self._counting(index) or index
 
-    def _counting(self, place: Any) -> Axis | None:
+    def _counting(self, bracket: Any) -> Axis | None:
         """Return the axis for `np.arange(n)` in brackets; None for others."""
-        if isinstance(place, Value) and place.variable in self.counting:
-            place = Value(self, self.counting[place.variable])
-        match place:
+        if isinstance(bracket, Value) and bracket.variable in self.counting:
+            bracket = Value(self, self.counting[bracket.variable])
+        match bracket:
             case Value(backing=Gen(index, size, Const(value=Affine() as a))) if a.names == {index}:
                 step = a.coefficient(index)
                 return Axis(self, a - Affine.of(index) * step, step, size)
         return None
 
-    def _part_of_data(self, data: Data, places: tuple[Any, ...]) -> Any:
+    def _part_of_data(self, data: Data, indices: tuple[Any, ...]) -> Any:
         """Return a part of an array of integers or conditions: `src[:, 0]`, `labels[:, None]`."""
         own, out, axes = data.dims, list[Affine](), list[tuple[Axis, int]]()
-        for place in self._expand_ellipsis(places, len(own)):
+        for place in self._expand_ellipsis(indices, len(own)):
             if place is None:
                 out.append(Affine.of(1))
                 continue
             if isinstance(place, Value) or sought_of(place):
-                return self.subscript(self.as_numbers(data), places)
+                return self.subscript(self.as_numbers(data), indices)
             axis = self._axis(place, own[len(axes)], Value(self, Var(data.name, REAL)), len(axes))
             axes.append((axis, len(out)))
             if axis.length is not None:
@@ -362,62 +362,62 @@ class Subscripts(Places):
         def places_of(at: Sequence[Affine]) -> list[Affine]:
             return [a.start if a.length is None else a.place(at[k]) for a, k in axes]
 
-        part = data.part(out, places_of, _host_step(places))
+        part = data.part(out, places_of, _host_step(indices))
         return part.array if out else part.entry(())
 
-    def _expand_ellipsis(self, places: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
+    def _expand_ellipsis(self, indices: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
         """Return the indices with `...` replaced by `:`, and `:` for omitted axes."""
-        if places.count(...) > 1:
+        if indices.count(...) > 1:
             raise self.error("`...` stands twice here")
-        named = sum(p is not None and p is not ... for p in places)
+        named = sum(p is not None and p is not ... for p in indices)
         if named > rank:
             raise self.error(f"{named} indices for an array of {rank} dimensions")
         rest = (slice(None),) * (rank - named)
-        if ... in places:
-            k = places.index(...)
-            return (*places[:k], *rest, *places[k + 1 :])
-        return (*places, *rest)
+        if ... in indices:
+            k = indices.index(...)
+            return (*indices[:k], *rest, *indices[k + 1 :])
+        return (*indices, *rest)
 
     def _axis(
-        self, place: Any, size: Affine, value: Value, axis: int, ragged: bool = False
+        self, index: Any, size: Affine, value: Value, axis: int, ragged: bool = False
     ) -> Axis:
         """Return what an index or slice does along one axis; record the range check."""
         owner = value.term.name if isinstance(value.term, Var) else "the array"
-        if not isinstance(place, slice):
-            a = self.from_start(place, size)
+        if not isinstance(index, slice):
+            a = self.from_start(index, size)
             self.looked(f"{owner}[{a.rename_names(self.spelt)}]", owner, a, size, axis)
             return Axis(self, a)
-        return self._sliced(place, size, owner, axis, ragged)
+        return self._sliced(index, size, owner, axis, ragged)
 
-    def _taken(self, place: Any, size: Affine, value: Value, axis: int) -> Axis | One:
+    def _taken(self, index: Any, size: Affine, value: Value, axis: int) -> Axis | One:
         """Return what a stored index or slice does along one axis; it may also be `src[e]`, `i // 2`, `i % 2`, or decided by
         data.
         """
-        if (data := data_of(place)) is not None:
+        if (data := data_of(index)) is not None:
             number = self.once(data, "place").of_nature(data.nature)
-            return One(place, lambda _: TRUE, self.storable(number, size))
-        if (sought := sought_of(place)) is not None:
+            return One(index, lambda _: TRUE, self.storable(number, size))
+        if (sought := sought_of(index)) is not None:
             sought.check(size)
-            return One(place, partial(self.equals, place))
-        return self._axis(place, size, value, axis, ragged=True)
+            return One(index, partial(self.equals, index))
+        return self._axis(index, size, value, axis, ragged=True)
 
-    def _sliced(self, place: slice, size: Affine, owner: str, axis: int, ragged: bool) -> Axis:
+    def _sliced(self, index: slice, size: Affine, owner: str, axis: int, ragged: bool) -> Axis:
         """Return what a slice does along one axis."""
-        step = 1 if place.step is None else place.step
+        step = 1 if index.step is None else index.step
         if isinstance(step, Index):
             step = self.number(self.affine(step, "a step"))
-            place = slice(place.start, place.stop, step)
+            index = slice(index.start, index.stop, step)
         if not isinstance(step, int) or step == 0:
             raise self.error("a slice's step is a constant", "write `x[::2]`")
         if size.is_constant and all(
-            x is None or isinstance(x, int) for x in (place.start, place.stop)
+            x is None or isinstance(x, int) for x in (index.start, index.stop)
         ):
-            taken = range(size.constant)[place]
+            taken = range(size.constant)[index]
             return Axis(self, Affine.of(taken.start), step, Affine.of(len(taken)))
         low = self._slice_end(
-            place.start, size, Affine.of(0) if step > 0 else size - 1, owner, axis
+            index.start, size, Affine.of(0) if step > 0 else size - 1, owner, axis
         )
-        high = self._slice_end(place.stop, size, size if step > 0 else Affine.of(-1), owner, axis)
+        high = self._slice_end(index.stop, size, size if step > 0 else Affine.of(-1), owner, axis)
         length = (high - low) if step > 0 else (low - high)
         if self.varies(length):
             if not ragged or abs(step) > 1:
@@ -433,26 +433,24 @@ class Subscripts(Places):
         if abs(step) > 1:
             length = self._divided(length, abs(step))
         for end in (low, high - 1) if step > 0 else (low, high + 1):
-            given = place.start if end is low else place.stop
+            given = index.start if end is low else index.stop
             if given is not None:
                 text = f"the slice of {owner}"
                 empty = conj(*self.conditions, compare("<", 0, length))
                 self.conditions.append(empty)
                 self.looked(text, owner, end, size, axis, clips=True)
                 self.conditions.pop()
-        if not length.is_constant and place != slice(None):
+        if not length.is_constant and index != slice(None):
             self.looked(f"the slice of {owner}", owner, length, size + 1, axis, clips=True)
         return Axis(self, low, step, length)
 
-    def _slice_end(
-        self, given: Any, size: Affine, default: Affine, owner: str, axis: int
-    ) -> Affine:
+    def _slice_end(self, end: Any, size: Affine, default: Affine, owner: str, axis: int) -> Affine:
         """Return an end of a slice as an offset from the start of the axis."""
-        if given is None:
+        if end is None:
             return default
-        if sought_of(given) is not None:
+        if sought_of(end) is not None:
             raise self.error(*STORED_IN_SLICE)
-        a = self.affine(given, "a slice")
+        a = self.affine(end, "a slice")
         # `x[:-n]` counts from the end, since sizes and numbers of arguments are not negative: but from the start where n is 0.
         backwards = a.constant <= 0 and all(c < 0 for _, c in a.terms)
         if not backwards or a == Affine.of(0):
@@ -476,56 +474,56 @@ class Subscripts(Places):
 
     # Changes
 
-    def changes(self, at: Changed, places: tuple[Any, ...]) -> Changed:
+    def changes(self, at: Changed, indices: tuple[Any, ...]) -> Changed:
         """Return `x.at[places]`."""
-        return Changed(at.array, places)
+        return Changed(at.array, indices)
 
-    def stored(self, array: Value, places: tuple[Any, ...], value: Any, op: str) -> Value:
+    def stored(self, array: Value, indices: tuple[Any, ...], value: Any, op: str) -> Value:
         """Return the array with `value` stored at these indices, or combined with what is there by `op`."""
-        array, places = self.once(array, "old"), tuple(map(self.as_integer, places))
+        array, indices = self.once(array, "old"), tuple(map(self.as_integer, indices))
         own = self.dims(array)
         value = value if isinstance(value, Selected) else self.whole(value)
-        if any(is_index_array(place) or sought_of(place) is not None for place in places):
-            spelt = self._as_data(self._expand_ellipsis(places, len(own)))
+        if any(is_index_array(place) or sought_of(place) is not None for place in indices):
+            spelt = self._as_data(self._expand_ellipsis(indices, len(own)))
             spelt = tuple(map(self.from_either_end, spelt, own))
-            places = spelt if ... in places else spelt[: len(places)]
-        places = self._as_index_arrays(places)
-        if any(map(is_written, places)):
-            return self.whole(self.stored_by_lists(self.stored, array, places, value, op))
-        if many := [p for p in places if isinstance(p, _Many)]:
-            if any(map(_is_stepped, places)):
-                return self._stored_in_part(self.stored, array, places, value, op)
-            rows, *others = places
+            indices = spelt if ... in indices else spelt[: len(indices)]
+        indices = self._as_index_arrays(indices)
+        if any(map(is_written, indices)):
+            return self.whole(self.stored_by_lists(self.stored, array, indices, value, op))
+        if many := [p for p in indices if isinstance(p, _Many)]:
+            if any(map(_is_stepped, indices)):
+                return self._stored_in_part(self.stored, array, indices, value, op)
+            rows, *others = indices
             lists = all(isinstance(p, Data | Indices) and len(p.dims) == 1 for p in others)
             if others and lists and isinstance(rows, Axis) and abs(rows.step) == 1:
                 return self._one_in_each_row(array, rows, others, value, op)
             if op and not all(isinstance(p, Axis) for p in many):  # which names no place twice
-                return self._scatter_add(array, places, value, op)
-            return self.stored_once(array, places, value, op)
+                return self._scatter_add(array, indices, value, op)
+            return self.stored_once(array, indices, value, op)
         axes = [
             self._taken(p, n, array, k)
             for k, (p, n) in enumerate(
-                zip(self._expand_ellipsis(places, len(own)), own, strict=True)
+                zip(self._expand_ellipsis(indices, len(own)), own, strict=True)
             )
         ]
         value = self.once(
             self.filling(value, [a.length for a in axes if a.length is not None]), "new"
         )
 
-        def entry(*here: Affine) -> Value:
-            p, new = self.new_entry(axes, here, value)
-            old = self.read(array, *here)
+        def entry(*entry_index: Affine) -> Value:
+            p, new = self.new_entry(axes, entry_index, value)
+            old = self.read(array, *entry_index)
             if op == "-":
                 new = self.negative(new)
             elif op not in ("", "+"):
                 new = self.computed(op, old, new)
-            tests = [a.is_here(k) for a, k in zip(axes, here, strict=True) if a.is_here]
+            tests = [a.is_here(k) for a, k in zip(axes, entry_index, strict=True) if a.is_here]
             if tests:
                 rest = self.whole(0) if op in ("+", "-") else old
                 new = self._choose_scalar(reduce(self.product, tests), new, rest)
             if op in ("+", "-"):
                 return self.plus_of(old, self.conditioned(p, new))
-            misses = (a.misses(k, self.name) for a, k in zip(axes, here, strict=True))
+            misses = (a.misses(k, self.name) for a, k in zip(axes, entry_index, strict=True))
             q = disj(*misses) if _have_gaps(axes) else self._negation(p)
             kept = old if old.term is Const(0) else self.conditioned(q, old)
             return self.plus_of(self.conditioned(p, new), kept) if p != TRUE else new
@@ -554,26 +552,26 @@ class Subscripts(Places):
         self._fits_into(array, [*self.dims(array)[:slice_], *rest])
         return array
 
-    def as_long(self, one: Affine, other: Affine) -> bool:
+    def as_long(self, length: Affine, other_length: Affine) -> bool:
         """Whether two slices have equal lengths in every iteration, recording the size equations that this needs."""
         inner = {i: Affine.of(0) for i, _ in self.binders}
-        if not self.varies(one - other):
-            self.same(one.substitute(inner), other.substitute(inner))
-        return one == other
+        if not self.varies(length - other_length):
+            self.same(length.substitute(inner), other_length.substitute(inner))
+        return length == other_length
 
     # Changes where arrays say
 
-    def stored_once(self, array: Value, places: tuple[Any, ...], value: Any, op: str) -> Value:
-        """Store along an index array, as NumPy's `y[k] = v` and `y[k] += v`: of equal indices in `k`, the last value counts."""
+    def stored_once(self, array: Value, indices: tuple[Any, ...], value: Any, op: str) -> Value:
+        """Store along an index array, as NumPy's `y[k] = v` and `y[k] += v`: of equal indices in `k`, the last counts."""
         array, value = self.once(array, "old"), self.once(self.whole(value), "new")
         own = self.dims(array)
-        places = self._as_index_arrays(places)
-        if any(map(is_written, places)):
-            made = self.stored_by_lists(self.stored, array, places, value, op, once=True)
+        indices = self._as_index_arrays(indices)
+        if any(map(is_written, indices)):
+            made = self.stored_by_lists(self.stored, array, indices, value, op, once=True)
             return self.whole(made)
-        if any(map(_is_stepped, places)):
-            return self._stored_in_part(self.stored_once, array, places, value, op)
-        spelt = self._expand_ellipsis(places, len(own))
+        if any(map(_is_stepped, indices)):
+            return self._stored_in_part(self.stored_once, array, indices, value, op)
+        spelt = self._expand_ellipsis(indices, len(own))
         spelt = tuple(map(self.from_either_end, spelt, own))
         many = [(k, p) for k, p in enumerate(spelt) if isinstance(p, _Many)]
         if not _side_by_side(spelt) or any(isinstance(p, Value) or sought_of(p) for p in spelt):
@@ -599,12 +597,12 @@ class Subscripts(Places):
             n for n in theirs[: len(theirs) - len(out) + lead + len(turns)] if n != Affine.of(1)
         ]
         if apart and op:
-            value = self.once(self.computed(op, self.subscript(array, places), value), "new")
+            value = self.once(self.computed(op, self.subscript(array, indices), value), "new")
             op = ""
         sizes = [own[k] for k, _ in many]
 
         def named(e: Sequence[Affine], at: Sequence[Affine]) -> Value:
-            here = [self.is_at(p.entry(e), a) for (_, p), a in zip(many, at, strict=True)]
+            here = [self.index_indicator(p.entry(e), a) for (_, p), a in zip(many, at, strict=True)]
             return reduce(self.product, here)
 
         def times(*at: Affine) -> Value:
@@ -613,11 +611,11 @@ class Subscripts(Places):
         count = self.once(self.build(sizes, times, value), "count")
         later = self._named_later(many, turns, sizes, value) if apart else None
 
-        def entry(*here: Affine) -> Value:
-            holds = {k: axis.holds(here[k]) for k, axis in axes.items()}
+        def entry(*entry_index: Affine) -> Value:
+            holds = {k: axis.holds(entry_index[k]) for k, axis in axes.items()}
             p = conj(*(q for q, _ in holds.values()))
             inner = [i for k, (_, i) in holds.items() if axes[k].length is not None]
-            at, old = [here[k] for k, _ in many], self.read(array, *here)
+            at, old = [entry_index[k] for k, _ in many], self.read(array, *entry_index)
 
             def put(e: Sequence[Affine]) -> Value:
                 return self._aligned(value, (*inner[:lead], *e, *inner[lead:]))
@@ -649,12 +647,12 @@ class Subscripts(Places):
         self,
         store: Callable[[Value, tuple[Any, ...], Any, str], Value],
         array: Value,
-        places: tuple[Any, ...],
+        indices: tuple[Any, ...],
         value: Any,
         op: str,
     ) -> Value:
-        """`y[k, ::2] = v`: the part `y[:, ::2]`, after storing there, is stored in the array."""
-        spelt = self._expand_ellipsis(places, len(self.dims(array)))
+        """Return the array after `y[k, ::2] = v`: store in the part `y[:, ::2]`, then that in the array."""
+        spelt = self._expand_ellipsis(indices, len(self.dims(array)))
         part = tuple([p if _is_stepped(p) else slice(None) for p in spelt])
         within = tuple([slice(None) if _is_stepped(p) else p for p in spelt])
         return self.stored(array, part, store(self.subscript(array, part), within, value, op), "")
@@ -670,42 +668,50 @@ class Subscripts(Places):
 
     def _named_later(
         self,
-        many: Sequence[tuple[int, Any]],
-        turns: Sequence[Affine],
+        index_arrays: Sequence[tuple[int, Any]],
+        iterations: Sequence[Affine],
         sizes: Sequence[Affine],
-        of: Value,
+        array: Value,
     ) -> Value | None:
         """Return how many later entries of index arrays select the same position as an entry; None if none can."""
-        looked = [(p, n) for (_, p), n in zip(many, sizes, strict=True) if isinstance(p, Data)]
-        direct = [p for _, p in many if not isinstance(p, Data)]
+        looked = [
+            (p, n) for (_, p), n in zip(index_arrays, sizes, strict=True) if isinstance(p, Data)
+        ]
+        direct = [p for _, p in index_arrays if not isinstance(p, Data)]
 
         def entry(*e: Affine) -> Value:
             def same(*at: Affine) -> Value:
-                after, places = at[: len(turns)], at[len(turns) :]
+                after, places = at[: len(iterations)], at[len(iterations) :]
                 agree = [self.truth_of(_before(e, after))]
                 for (p, _), k in zip(looked, places, strict=True):
-                    agree += [self.is_at(p.entry(e), k), self.is_at(p.entry(after), k)]
+                    agree += [
+                        self.index_indicator(p.entry(e), k),
+                        self.index_indicator(p.entry(after), k),
+                    ]
                 for p in direct:
                     agree.append(self.whole(self._compare("==", p.entry(e), p.entry(after))))
                 return reduce(self.product, agree)
 
-            return self.total([*turns, *(n for _, n in looked)], same, of)
+            return self.total([*iterations, *(n for _, n in looked)], same, array)
 
-        return self.once(self.build(turns, entry, of), "later")
+        return self.once(self.build(iterations, entry, array), "later")
 
     def stored_by_lists(
         self,
         store: Callable[[Any, tuple[Any, ...], Any, str], Any],
         target: Any,
-        places: tuple[Any, ...],
+        indices: tuple[Any, ...],
         value: Any,
         op: str,
         once: bool = False,
-        own: Sequence[Affine] = (),
+        sizes: Sequence[Affine] = (),
     ) -> Any:
         """Return the array after `y[[0, 2]] = v`: one index after the other; if `once`, only the last of equal indices counts."""
-        own = own or self.dims(target)
-        spelt, value = self._expand_ellipsis(places, len(own)), self.once(self.whole(value), "new")
+        sizes = sizes or self.dims(target)
+        spelt, value = (
+            self._expand_ellipsis(indices, len(sizes)),
+            self.once(self.whole(value), "new"),
+        )
         many = [p for p in spelt if isinstance(p, _Many)]
         if not all(map(is_written, many)):
             raise self.error(
@@ -713,7 +719,7 @@ class Subscripts(Places):
                 "loop over these: `for p in range(len(i)): A[i[p], j] += v[p]`",
             )
         turns = self.broadcast_dims([p.dims for p in many])
-        behind = sum(isinstance(p, slice) for p in spelt) - _lead(places, spelt)
+        behind = sum(isinstance(p, slice) for p in spelt) - _lead(indices, spelt)
         theirs = self.dims(value)
         lead = max(0, len(theirs) - behind - len(turns))
         block = theirs[lead : max(lead, len(theirs) - behind)]
@@ -724,10 +730,10 @@ class Subscripts(Places):
         for e in product(*(range(n.constant) for n in turns)):
             at = [Affine.of(j) for j in e]
             here = tuple(entry_aligned(p, at) if isinstance(p, _Many) else p for p in spelt)
-            entry = [Index(self, a) for a in broadcast_places(block, at)]
+            entry = [Index(self, a) for a in broadcast_indices(block, at)]
             row = self.subscript(value, (*[slice(None)] * lead, *entry)) if block else value
             if once and op and all(isinstance(p, int | slice) for p in here):
-                ints = [(p, n) for p, n in zip(here, own, strict=True) if isinstance(p, int)]
+                ints = [(p, n) for p, n in zip(here, sizes, strict=True) if isinstance(p, int)]
                 e = tuple(p if p >= 0 else self.number(n) + p for p, n in ints)
             stores[e] = here, row
         for here, row in stores.values():
@@ -735,17 +741,17 @@ class Subscripts(Places):
         return target
 
     def new_entry(
-        self, axes: Sequence[Axis | One], here: Sequence[Affine], value: Value
+        self, axes: Sequence[Axis | One], position: Sequence[Affine], value: Value
     ) -> tuple[Predicate, Value]:
         """Return whether an entry of an array is stored to, and what is stored there."""
         if _have_gaps(axes):
-            return self._spread_out(axes, here, value)
-        held = [axis.holds(k) for axis, k in zip(axes, here, strict=True)]
+            return self._spread_out(axes, position, value)
+        held = [axis.holds(k) for axis, k in zip(axes, position, strict=True)]
         inner = [i for axis, (_, i) in zip(axes, held, strict=True) if axis.length is not None]
         return conj(*(p for p, _ in held)), self._aligned(value, inner)
 
     def _spread_out(
-        self, axes: Sequence[Axis | One], here: Sequence[Affine], value: Value
+        self, axes: Sequence[Axis | One], position: Sequence[Affine], value: Value
     ) -> tuple[Predicate, Value]:
         """Return whether a position is one of the stored ones of a slice with a step, and what is stored there."""
         lengths = [axis.length for axis in axes if axis.length is not None]
@@ -755,7 +761,7 @@ class Subscripts(Places):
             rest = iter(at)
             taken = [
                 a.holds(k)[0] if a.length is None else compare("=", k, a.place(next(rest)))
-                for a, k in zip(axes, here, strict=True)
+                for a, k in zip(axes, position, strict=True)
             ]
             p = conj(*taken)
             for (i, n), _ in zip(self.binders[::-1], at, strict=False):
@@ -765,34 +771,40 @@ class Subscripts(Places):
         new = self.total(lengths, term, value)
         return within[0], new
 
-    def _as_data(self, places: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _as_data(self, indices: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the indices in brackets, with arguments that are arrays of integers as data."""
-        return tuple(p.data if is_index_array(p) else p for p in places)
+        return tuple(p.data if is_index_array(p) else p for p in indices)
 
-    def _as_index_arrays(self, places: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _as_index_arrays(self, indices: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the indices in brackets, with arrays of integers as index arrays along an axis."""
         return tuple(
-            p if isinstance(p, _Many) else self._as_index_array(self._as_indices(p)) for p in places
+            p if isinstance(p, _Many) else self._as_index_array(self._as_indices(p))
+            for p in indices
         )
 
     def _one_in_each_row(
-        self, array: Value, rows: Axis, places: Sequence[Data | Indices], value: Value, op: str
+        self,
+        array: Value,
+        rows: Axis,
+        index_arrays: Sequence[Data | Indices],
+        value: Value,
+        op: str,
     ) -> Value:
         """Return the array after `A[np.arange(n), src] = v`: in row e, `v[e]` is stored at `src[e]`."""
         own, value = self.dims(array), self.once(value, "new")
         (n,) = rows.dims
-        for k, place in enumerate((rows, *places)):
+        for k, place in enumerate((rows, *index_arrays)):
             self.same(n, place.dims[0])
             self.in_range(place, own[k])
 
-        def entry(*here: Affine) -> Value:
-            holds, e = rows.holds(here[0])
-            at = zip(places, here[1:], strict=False)
-            named = reduce(self.product, (self.is_at(p.entry((e,)), a) for p, a in at))
+        def entry(*entry_index: Affine) -> Value:
+            holds, e = rows.holds(entry_index[0])
+            at = zip(index_arrays, entry_index[1:], strict=False)
+            named = reduce(self.product, (self.index_indicator(p.entry((e,)), a) for p, a in at))
             if (p := self.predicate_of(named)) is not None:
                 holds, named = conj(holds, p), self.whole(1)
-            old, none = self.read(array, *here), self.whole(0)
-            new = self._aligned(value, (e, *here[len(places) + 1 :]))
+            old, none = self.read(array, *entry_index), self.whole(0)
+            new = self._aligned(value, (e, *entry_index[len(index_arrays) + 1 :]))
             if op in ("+", "-"):
                 new = self.negative(new) if op == "-" else new
                 return self.plus_of(
@@ -804,30 +816,32 @@ class Subscripts(Places):
 
         return self.build(own, entry, array, value)
 
-    def _scatter_add(self, array: Value, places: tuple[Any, ...], value: Value, op: str) -> Value:
+    def _scatter_add(self, array: Value, indices: tuple[Any, ...], value: Value, op: str) -> Value:
         """Return the array after `x.at[src].add(v)`: at k, `x[k] + Σ e. [src(e)=k]·v[e]`."""
-        if op != "+" or not all(isinstance(place, _Many) for place in places):
+        if op != "+" or not all(isinstance(place, _Many) for place in indices):
             raise self.error(
                 "an array of places takes only assignments and additions",
                 "write `y[p] = v`, `y.at[p].add(v)`, or `np.bincount(p, v, minlength=n)`",
             )
         own, value = self.dims(array), self.once(value, "new")
-        count = len(places)
+        count = len(indices)
         if count > len(own):
             raise self.error(f"{count} indices for an array of {len(own)} dimensions")
-        for place, size in zip(places, own, strict=False):
+        for place, size in zip(indices, own, strict=False):
             self.in_range(place, size)
-        dims, arrays = self.side_by_side_places(places)
+        dims, arrays = self.side_by_side_places(indices)
 
-        def entry(*here: Affine) -> Value:
+        def entry(*entry_index: Affine) -> Value:
             def term(*e: Affine) -> Value:
-                pairs = zip(arrays, here, strict=False)
-                named = reduce(self.product, (self.is_at(p.entry(e), a) for p, a in pairs))
+                pairs = zip(arrays, entry_index, strict=False)
+                named = reduce(
+                    self.product, (self.index_indicator(p.entry(e), a) for p, a in pairs)
+                )
                 return self._choose_scalar(
-                    named, self._aligned(value, (*e, *here[count:])), self.whole(0)
+                    named, self._aligned(value, (*e, *entry_index[count:])), self.whole(0)
                 )
 
-            return self.plus_of(self.read(array, *here), self.total(dims, term, value))
+            return self.plus_of(self.read(array, *entry_index), self.total(dims, term, value))
 
         return self.build(own, entry, array, value)
 
@@ -837,23 +851,23 @@ def _have_gaps(axes: Sequence[Axis | One]) -> bool:
     return any(abs(axis.step) > 1 for axis in axes)
 
 
-def _is_stepped(place: Any) -> bool:
-    """Whether a place in brackets is a slice whose entries have others between them."""
-    return isinstance(place, slice) and place.step not in (None, 1, -1)
+def _is_stepped(index: Any) -> bool:
+    """Whether an index is a slice that skips entries."""
+    return isinstance(index, slice) and index.step not in (None, 1, -1)
 
 
-def _before(one: Sequence[Affine], other: Sequence[Affine]) -> Predicate:
-    """Whether indices come before others, in the order in which NumPy goes through an array."""
+def _before(first: Sequence[Affine], second: Sequence[Affine]) -> Predicate:
+    """Return the predicate that indices come before others, in row-major order."""
     cases = [
-        conj(*map(partial(compare, "="), one[:k], other[:k]), compare("<", one[k], other[k]))
-        for k in range(len(one))
+        conj(*map(partial(compare, "="), first[:k], second[:k]), compare("<", first[k], second[k]))
+        for k in range(len(first))
     ]
     return disj(*cases)
 
 
-def _host_step(places: tuple[Any, ...]) -> OnHost | None:
+def _host_step(indices: tuple[Any, ...]) -> OnHost | None:
     """Return the step that takes a part of an array before a call, if the brackets have constants only; else None."""
-    parts = [(p.start, p.stop, p.step) if isinstance(p, slice) else p for p in places]
+    parts = [(p.start, p.stop, p.step) if isinstance(p, slice) else p for p in indices]
     inner = [x for p in parts for x in (p if isinstance(p, tuple) else (p,))]
     known = all(x is None or x is ... or isinstance(x, int) for x in inner)
     return OnHost("getitem", tuple(parts)) if known else None

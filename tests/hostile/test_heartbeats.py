@@ -17,33 +17,33 @@ from .conftest import Aftermath
 
 
 @pytest.fixture
-def lifelines() -> Iterator[HeartbeatServer]:
+def heartbeats() -> Iterator[HeartbeatServer]:
     listening = HeartbeatServer("127.0.0.1", 0, lambda: None, ["rank 0", "rank 1"])
     yield listening
     listening.close()
 
 
-def connect(lifelines: HeartbeatServer, data: bytes = b"") -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", lifelines.port), timeout=5)
+def connect(heartbeats: HeartbeatServer, data: bytes = b"") -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", heartbeats.port), timeout=5)
     connection.sendall(data)
     return connection
 
 
-def join(lifelines: HeartbeatServer, name: str, token: str | None = None) -> socket.socket:
+def join(heartbeats: HeartbeatServer, name: str, token: str | None = None) -> socket.socket:
     """A connection by whoever knows the token, or has guessed one; raises OSError where it is refused."""
-    address = f"127.0.0.1:{lifelines.port}"
-    return connect_as(name, address, lifelines.token if token is None else token, {"pid": 1})[0]
+    address = f"127.0.0.1:{heartbeats.port}"
+    return connect_as(name, address, heartbeats.token if token is None else token, {"pid": 1})[0]
 
 
 def line(**message: object) -> bytes:
     return json.dumps(message).encode() + b"\n"
 
 
-def wait_for_member(lifelines: HeartbeatServer, name: str) -> bool:
+def wait_for_member(heartbeats: HeartbeatServer, name: str) -> bool:
     deadline = time.monotonic() + 5
-    while name not in lifelines.members and time.monotonic() < deadline:
+    while name not in heartbeats.members and time.monotonic() < deadline:
         time.sleep(0.01)
-    return name in lifelines.members
+    return name in heartbeats.members
 
 
 def is_dropped(connection: socket.socket) -> bool:
@@ -79,68 +79,68 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_bytes_of_a_stranger(lifelines: HeartbeatServer, what: str) -> None:
+def test_bytes_of_a_stranger(heartbeats: HeartbeatServer, what: str) -> None:
     """A stranger sends"""
-    with connect(lifelines, HOSTILE[what]) as stranger:
+    with connect(heartbeats, HOSTILE[what]) as stranger:
         assert is_dropped(stranger)
-    with join(lifelines, "rank 0"):
-        assert wait_for_member(lifelines, "rank 0")
+    with join(heartbeats, "rank 0"):
+        assert wait_for_member(heartbeats, "rank 0")
 
 
 @pytest.mark.parametrize(("name", "token"), [("rank 0", "guessed"), ("guest", None)])
-def test_who_is_not_expected(lifelines: HeartbeatServer, name: str, token: str | None) -> None:
+def test_who_is_not_expected(heartbeats: HeartbeatServer, name: str, token: str | None) -> None:
     """Another token, or a name that nobody expects"""
     with pytest.raises(OSError, match="token"):
-        join(lifelines, name, token)
-    assert not lifelines.members
+        join(heartbeats, name, token)
+    assert not heartbeats.members
 
 
-def test_a_proof_is_good_for_one_connection(lifelines: HeartbeatServer) -> None:
+def test_a_proof_is_good_for_one_connection(heartbeats: HeartbeatServer) -> None:
     """What a rank has sent is sent again on another connection"""
-    handshake = ClientHandshake(lifelines.token, "rank 0")
-    with connect(lifelines) as first, connect(lifelines) as second:
+    handshake = ClientHandshake(heartbeats.token, "rank 0")
+    with connect(heartbeats) as first, connect(heartbeats) as second:
         answer = handshake.answer_challenge(json.loads(first.makefile().readline()))
         assert answer is not None
         second.sendall(line(**answer))
         assert is_dropped(second)
         first.sendall(line(**answer))
-        assert wait_for_member(lifelines, "rank 0")
+        assert wait_for_member(heartbeats, "rank 0")
 
 
-def test_the_token_is_not_sent(lifelines: HeartbeatServer) -> None:
+def test_the_token_is_not_sent(heartbeats: HeartbeatServer) -> None:
     """Somebody listens at a port where the kernel has listened before"""
     with socket.create_server(("127.0.0.1", 0)) as impostor:
         address = f"127.0.0.1:{impostor.getsockname()[1]}"
         with socket.create_connection(impostor.getsockname()) as rank:
             accepted, _ = impostor.accept()
             accepted.sendall(line(challenge="x") + line(proof="x", connection={"key": "mine"}))
-            handshake = ClientHandshake(lifelines.token, "rank 0")
+            handshake = ClientHandshake(heartbeats.token, "rank 0")
             lines = rank.makefile()
             answer = handshake.answer_challenge(json.loads(lines.readline()))
             assert answer is not None
-            assert lifelines.token not in json.dumps(answer)
+            assert heartbeats.token not in json.dumps(answer)
             assert not handshake.accepts_proof(json.loads(lines.readline()))
             accepted.close()
     with pytest.raises(OSError, match="refused"):
-        connect_as("rank 0", address, lifelines.token, {})
+        connect_as("rank 0", address, heartbeats.token, {})
 
 
-def test_a_name_is_taken_once(lifelines: HeartbeatServer) -> None:
+def test_a_name_is_taken_once(heartbeats: HeartbeatServer) -> None:
     """Somebody joins under the name of a rank that is there"""
-    with join(lifelines, "rank 0") as first:
-        assert wait_for_member(lifelines, "rank 0")
+    with join(heartbeats, "rank 0") as first:
+        assert wait_for_member(heartbeats, "rank 0")
         with pytest.raises(OSError, match="token"):
-            join(lifelines, "rank 0")
-        lifelines.send("rank 0", {"connection": "key"})
+            join(heartbeats, "rank 0")
+        heartbeats.send("rank 0", {"connection": "key"})
         assert b"key" in first.recv(100)
 
 
-def test_strangers_in_masses(lifelines: HeartbeatServer, aftermath: Aftermath) -> None:
+def test_strangers_in_masses(heartbeats: HeartbeatServer, aftermath: Aftermath) -> None:
     """Strangers connect and say nothing"""
     aftermath.tries = 4 * STRANGERS
-    silent = [connect(lifelines) for _ in range(aftermath.tries)]
-    with join(lifelines, "rank 1"):
-        assert wait_for_member(lifelines, "rank 1")
+    silent = [connect(heartbeats) for _ in range(aftermath.tries)]
+    with join(heartbeats, "rank 1"):
+        assert wait_for_member(heartbeats, "rank 1")
     for connection in silent:
         connection.close()
 
@@ -158,10 +158,10 @@ except ConnectionError:
 
 @pytest.mark.needs("root")
 @pytest.mark.parametrize(("user", "answered"), [(0, True), (65534, False)])
-def test_another_user_at_the_door(lifelines: HeartbeatServer, user: int, answered: bool) -> None:
+def test_another_user_at_the_door(heartbeats: HeartbeatServer, user: int, answered: bool) -> None:
     """Another user of the machine gets not even a challenge"""
     done = subprocess.run(
-        ["/usr/bin/python3", "-I", "-c", KNOCK, str(lifelines.port), str(user)],
+        ["/usr/bin/python3", "-I", "-c", KNOCK, str(heartbeats.port), str(user)],
         capture_output=True,
         text=True,
         check=True,
