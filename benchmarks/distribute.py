@@ -80,13 +80,13 @@ def warm_cells(shell: InteractiveShell, rounds: int) -> dict[str, float]:
     from jupyter_hvd.notebook import distribute
 
     own: list[float] = []
-    judge = distribute.judge_run
+    judge = distribute.recover_from_run
 
     def keep(held, run, *rest):  # the time that the code itself took on the slowest rank
         own[:] = [max((getattr(r, "seconds", 0.0) for r in run.replies.values()), default=0.0)]
         return judge(held, run, *rest)
 
-    distribute.judge_run = keep
+    distribute.recover_from_run = keep
     run(shell, SETUP)
     run(shell, "%%distribute\nfor batch in batches:\n    step(batch)\ndata")
     costs = {}
@@ -97,7 +97,7 @@ def warm_cells(shell: InteractiveShell, rounds: int) -> dict[str, float]:
             whole = run(shell, f"%%distribute\n{make(number)}")
             samples.append(1000 * (whole - own[0]))
         costs[name] = median(samples)
-    distribute.judge_run = judge
+    distribute.recover_from_run = judge
     return costs
 
 

@@ -20,7 +20,7 @@ from jupyter_hvd.launch.job import JobResult, Program, run_job, run_single
 from jupyter_hvd.launch.processes import end_processes, processes_of
 from jupyter_hvd.launch.rank_placement import place_ranks
 from jupyter_hvd.launch.reaper import PrivateFolder, private_folder
-from jupyter_hvd.ranks.forks import FORKS_VARIABLE, KeptForks, start_forkservers
+from jupyter_hvd.ranks.forks import FORKS_VARIABLE, ForkServerCache, start_forkservers
 from jupyter_hvd.verify.exact.rank import limit_variables
 from jupyter_hvd.verify.workspace import prepare_working_folders
 
@@ -259,14 +259,14 @@ def test_servers_end_with_their_owner() -> None:
 
 
 @pytest.fixture
-def kept(modules: tuple[str, ...]) -> Iterator[KeptForks]:
-    servers = KeptForks(modules)
+def kept(modules: tuple[str, ...]) -> Iterator[ForkServerCache]:
+    servers = ForkServerCache(modules)
     yield servers
     servers.end_servers()
 
 
 def test_they_are_kept_while_the_environment_stays(
-    kept: KeptForks, monkeypatch: pytest.MonkeyPatch
+    kept: ForkServerCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What TensorFlow reads of it, it reads when it is imported."""
     first = kept.server_variables()

@@ -10,7 +10,7 @@ import pytest
 from horovod.runner.common.util.hosts import HostInfo, get_host_assignments
 
 from jupyter_hvd.launch.authentication import TOKEN_VARIABLE, ClientHandshake
-from jupyter_hvd.launch.base import JOB_VARIABLE, Orders
+from jupyter_hvd.launch.base import JOB_VARIABLE, LaunchSpec
 from jupyter_hvd.launch.heartbeat import connect_as, encode_message
 from jupyter_hvd.launch.hosts import Host
 from jupyter_hvd.launch.mpi import (
@@ -98,7 +98,7 @@ def test_ranks_that_go_round_the_hosts() -> None:
 def test_a_stranger_is_sent_nothing(token: str | None, who: dict[str, object]) -> None:
     environment = {TOKEN_VARIABLE: SECRET, "PASSWORD": SECRET}
     listening = Placement(
-        Orders("job", 1, (), "module", environment=environment)
+        LaunchSpec("job", 1, (), "module", environment=environment)
     )._listen_for_agents()
     stranger = socket.create_connection(("127.0.0.1", listening.port), timeout=5)
     with stranger, stranger.makefile("rb") as lines:
@@ -112,7 +112,7 @@ def test_a_stranger_is_sent_nothing(token: str | None, who: dict[str, object]) -
 def test_an_agent_receives_what_to_run() -> None:
     """One that knows the token, and is the only one of its name; the other's end is its rank's."""
     environment = {TOKEN_VARIABLE: SECRET, "PASSWORD": SECRET}
-    placement = Placement(Orders("job", 2, (), "module", environment=environment))
+    placement = Placement(LaunchSpec("job", 2, (), "module", environment=environment))
     listening = placement._listen_for_agents()
     address = f"127.0.0.1:{listening.port}"
     first, lines = connect_as("rank 0", address, SECRET, {"host": "a"})

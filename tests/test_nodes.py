@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from jupyter_hvd.launch.host_checks import Answer, Reach, check_hosts, find_differences
+from jupyter_hvd.launch.host_checks import Answer, RemoteCommand, check_hosts, find_differences
 from jupyter_hvd.launch.hosts import LaunchError
 from jupyter_hvd.launch.node_probe import describe_host
 
 
-def this_machine(_: str, entry: Sequence[str]) -> Reach:
-    return Reach(tuple(entry), os.environ)
+def this_machine(_: str, entry: Sequence[str]) -> RemoteCommand:
+    return RemoteCommand(tuple(entry), os.environ)
 
 
 def told(**other: Any) -> list[str]:
@@ -87,10 +87,12 @@ def test_clocks() -> None:
 )
 def test_a_host_that_does_not_answer(command: str, message: str) -> None:
     with pytest.raises(LaunchError) as error:
-        check_hosts(["b"], lambda *_: Reach(("sh", "-c", command), os.environ), [], [], False)
+        check_hosts(
+            ["b"], lambda *_: RemoteCommand(("sh", "-c", command), os.environ), [], [], False
+        )
     assert message in str(error.value)
 
 
 def test_a_shell_that_greets() -> None:
     greets = f"echo welcome; {sys.executable} -; echo bye"
-    check_hosts(["b"], lambda *_: Reach(("sh", "-c", greets), os.environ), [], [])
+    check_hosts(["b"], lambda *_: RemoteCommand(("sh", "-c", greets), os.environ), [], [])

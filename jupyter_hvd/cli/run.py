@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..launch.diagnosis import Locate
     from ..launch.job import JobResult
     from ..launch.progress import Stall
-    from ..launch.rank_placement import Place
+    from ..launch.rank_placement import RankAssignment
     from ..launch.reaper import PrivateFolder
     from ..launch.restarts import RestartPolicy
 
@@ -153,7 +153,7 @@ def run_program(arguments: argparse.Namespace) -> int:
                     if log is not None:
                         log.add_output(rank, text)
 
-                def started_again(result: JobResult, following: Place) -> None:
+                def started_again(result: JobResult, following: RankAssignment) -> None:
                     if result.code != RESIZED:
                         print_failure(result, errors)
                     again = f"started again, {next(starts)} of {arguments.restarts}"
@@ -196,7 +196,10 @@ def run_program(arguments: argparse.Namespace) -> int:
 
 
 def choose_restart_policy(
-    arguments: argparse.Namespace, elastic: bool, ranks: Place, queued: Callable[[str], None]
+    arguments: argparse.Namespace,
+    elastic: bool,
+    ranks: RankAssignment,
+    queued: Callable[[str], None],
 ) -> RestartPolicy:
     """Choose what happens after a failure: nothing, a restart, or an elastic continuation.
 

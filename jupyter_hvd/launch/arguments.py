@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .base import LAUNCHERS
 
 if TYPE_CHECKING:
-    from .rank_placement import Where
+    from .rank_placement import PlacementOptions
 
 
 def add_place_options(parser: argparse.ArgumentParser) -> None:
@@ -29,11 +29,11 @@ def add_place_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def where_of(arguments: argparse.Namespace) -> Where:
+def where_of(arguments: argparse.Namespace) -> PlacementOptions:
     """Return the hosts and the launcher that these options request."""
-    from .rank_placement import Where
+    from .rank_placement import PlacementOptions
     from .slurm import Resources
 
     more = tuple(shlex.split(arguments.salloc or ""))
     resources = Resources(arguments.time, arguments.partition, more)
-    return Where(arguments.hosts, arguments.launcher, resources)
+    return PlacementOptions(arguments.hosts, arguments.launcher, resources)

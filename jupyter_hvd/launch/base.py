@@ -19,7 +19,7 @@ from .hosts import GLOO_TIMEOUT, Host
 #: What `--launcher` may be. Without it: hosts that are named, else an allocation, else this machine.
 LAUNCHERS = ("horovodrun", "slurm", "hostfile", "mpirun")
 #: What a rank's failure says that only tells of another rank's.
-ECHO = re.compile(r"HorovodInternalError|Horovod has been shut down")
+SECONDARY_FAILURE = re.compile(r"HorovodInternalError|Horovod has been shut down")
 #: Names a job in the environment of its processes, so that each of them can be found again.
 JOB_VARIABLE = "JUPYTER_HVD_JOB"
 #: Variables by which Jupyter's own processes trust one another; ranks have no use for them.
@@ -52,9 +52,9 @@ class Launcher:
         under: the command under which the placement runs, as words: `salloc …`.
     """
 
-    reach: str = "ssh"
+    remote_shell: str = "ssh"
     by_mpi: bool = False
-    under: tuple[str, ...] = ()
+    wrapper_command: tuple[str, ...] = ()
 
 
 #: As `horovodrun` places ranks, over ssh.
@@ -62,7 +62,7 @@ HOROVODRUN = Launcher()
 
 
 @dataclass(frozen=True)
-class Orders:
+class LaunchSpec:
     """The ranks that a placement shall start.
 
     Attributes:
@@ -86,11 +86,11 @@ class Orders:
     port: int = 0
     launcher: Launcher = HOROVODRUN
     files: Sequence[str] = ()
-    outlive: bool = False
+    survivors_continue: bool = False
 
 
 @dataclass(frozen=True)
-class Queued:
+class QueueReport:
     """The job waits for a scheduler; nothing is said when it need wait no more."""
 
     text: str
@@ -113,7 +113,7 @@ class Exit:
     code: int
 
 
-def start_placement(orders: Orders) -> subprocess.Popen[str]:
+def start_placement(orders: LaunchSpec) -> subprocess.Popen[str]:
     """Start the placement's process and send it its orders; its standard output has the reports.
 
     The ranks that it starts end with it.
@@ -122,7 +122,13 @@ def start_placement(orders: Orders) -> subprocess.Popen[str]:
         OSError: it cannot be started.
     """
     process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
-        [*orders.launcher.under, sys.executable, "-P", "-m", "jupyter_hvd.launch.placement"],
+        [
+            *orders.launcher.wrapper_command,
+            sys.executable,
+            "-P",
+            "-m",
+            "jupyter_hvd.launch.placement",
+        ],
         env=launcher_environment(orders),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -138,21 +144,21 @@ def start_placement(orders: Orders) -> subprocess.Popen[str]:
     return process
 
 
-def read_orders(text: str) -> Orders:
+def read_launch_spec(text: str) -> LaunchSpec:
     """Parse the orders that `start_placement` wrote."""
     fields = json.loads(text)
     fields["hosts"] = tuple(Host(**host) for host in fields["hosts"])
     launcher = fields["launcher"]
     fields["launcher"] = Launcher(**{**launcher, "under": tuple(launcher["under"])})
-    return Orders(**fields)
+    return LaunchSpec(**fields)
 
 
-def parse_report(line: str) -> Output | Exit | Queued | None:
+def parse_report(line: str) -> Output | Exit | QueueReport | None:
     """Parse a line of output of a placement, or of the command under which it runs; None for an empty line."""
     if WAITING.match(line):
-        return Queued("waiting in Slurm's queue")
+        return QueueReport("waiting in Slurm's queue")
     if GRANTED.match(line):
-        return Queued("")
+        return QueueReport("")
     try:
         report = json.loads(line)
     except ValueError:
@@ -223,7 +229,7 @@ def launcher_variables() -> dict[str, str]:
     }
 
 
-def launcher_environment(orders: Orders) -> dict[str, str]:
+def launcher_environment(orders: LaunchSpec) -> dict[str, str]:
     """Return the environment of a placement: what launchers need, and the package's own variables."""
     ours = {k: v for k, v in orders.environment.items() if k.startswith("JUPYTER_HVD_")}
     return {**launcher_variables(), **ours}

@@ -84,7 +84,7 @@ class Member:
     connection: socket.socket
     handshake: ServerHandshake
     name: str = ""
-    told: dict[str, Any] = field(default_factory=dict)
+    description: dict[str, Any] = field(default_factory=dict)
     unread: bytes = b""
     cut_off: bool = False
 
@@ -228,7 +228,7 @@ class HeartbeatServer:
                     self._strangers.remove(member)
                 case _:
                     return False
-        member.told.update(message)
+        member.description.update(message)
         self._heard(member.name, message)
         return True
 

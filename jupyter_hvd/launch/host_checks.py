@@ -26,7 +26,7 @@ NO_PROGRAM, UNREACHABLE = (126, 127), 255
 
 
 @dataclass(frozen=True)
-class Reach:
+class RemoteCommand:
     """How a command is run on another host: the command that does it, and its environment."""
 
     command: tuple[str, ...]
@@ -45,7 +45,7 @@ class Answer:
 
 def check_hosts(
     hosts: Sequence[str],
-    reach: Callable[[str, Sequence[str]], Reach],
+    reach: Callable[[str, Sequence[str]], RemoteCommand],
     paths: Sequence[str],
     ports: Sequence[tuple[str, int]],
     strict: bool = True,
@@ -89,7 +89,7 @@ def host_names(hosts: Sequence[str]) -> str:
     return f"{'hosts' if hosts[1:] else 'host'} {', '.join(hosts)}"
 
 
-def ask_host(host: str, remote: Reach, checked: Sequence[Any]) -> Answer:
+def ask_host(host: str, remote: RemoteCommand, checked: Sequence[Any]) -> Answer:
     """Run `node_probe` on a host with its own Python and return its answer.
 
     Args:

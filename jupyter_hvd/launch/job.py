@@ -18,11 +18,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 from .base import (
-    ECHO,
+    SECONDARY_FAILURE,
     Exit,
-    Orders,
+    LaunchSpec,
     Output,
-    Queued,
+    QueueReport,
     describe_exit,
     parse_report,
     rank_environment,
@@ -31,9 +31,9 @@ from .base import (
 )
 from .heartbeat import HeartbeatServer
 from .hosts import LaunchError
-from .job_monitor import Told, watch_ranks
+from .job_monitor import StallListener, watch_ranks
 from .processes import end_processes
-from .rank_placement import Place
+from .rank_placement import RankAssignment
 from .reaper import PrivateFolder
 from .start_faults import REFUSED, RefusedAtStartError, is_refused_at_start, start_again_once
 from .temporary_files import make_notes_folder
@@ -84,13 +84,13 @@ class Program:
 
 def run_job(
     program: Program,
-    assignment: Place,
+    assignment: RankAssignment,
     folder: PrivateFolder,
     *,
     timeout: float | None = None,
     listener: Listener,
     queued: Callable[[str], None] = lambda _: None,
-    stalled: Told = lambda *_: None,
+    stalled: StallListener = lambda *_: None,
     again: Callable[[str], None] = lambda _: None,
     environment: Mapping[str, str] | None = None,
 ) -> JobResult:
@@ -127,12 +127,12 @@ def run_job(
 
 def _run_start(
     program: Program,
-    assignment: Place,
+    assignment: RankAssignment,
     folder: PrivateFolder,
     timeout: float | None,
     listener: Listener,
     queued: Callable[[str], None],
-    stalled: Told,
+    stalled: StallListener,
     environment: Mapping[str, str] | None,
 ) -> JobResult:
     """Start a job, and wait for its end; parameters as for `run_job`.
@@ -147,7 +147,7 @@ def _run_start(
     refusals: list[str] = []
     errors: dict[int, deque[str]] = defaultdict(lambda: deque(maxlen=LAST_LINES))
     with _status_folder(folder) as status, _open_heartbeats(address, assignment.size) as lines:
-        orders = Orders(
+        orders = LaunchSpec(
             folder.job,
             assignment.size,
             assignment.hosts,
@@ -175,7 +175,7 @@ def _run_start(
                 match report:
                     case Exit(rank, code):
                         exits.setdefault(rank, code)
-                    case Queued(text):
+                    case QueueReport(text):
                         queued(text)
                     case Output(None, _, text):
                         said.append(text)
@@ -192,7 +192,7 @@ def _run_start(
                 TIMED_OUT, None, f"the job was ended after {round(timeout or 0, 1):g} s, as asked"
             )
         result = _job_result(status, code, exits, said, errors)
-        reports = [each.told for each in (*lines.members.values(), *lines.gone.values())]
+        reports = [each.description for each in (*lines.members.values(), *lines.gone.values())]
         if is_refused_at_start(exits.values(), reports, assignment.size, refusals):
             raise RefusedAtStartError(result.report, result)
         return result
@@ -318,7 +318,7 @@ def _job_result(
         )
     failed = sorted((e for e in endings if e["code"] != 0), key=lambda e: e["time"])
     silent = [rank for rank in exits if rank not in {e["rank"] for e in endings}]
-    blamed = [e for e in failed if not ECHO.search(e["report"])]
+    blamed = [e for e in failed if not SECONDARY_FAILURE.search(e["report"])]
     if blamed:
         return JobResult(blamed[0]["code"], blamed[0]["rank"], blamed[0]["report"])
     if silent:

@@ -21,11 +21,13 @@ PAUSE = 60.0
 PERIOD = 1.0
 
 #: Is told of a stall, and of the ranks' hosts.
-Told = Callable[[Stall, Mapping[int, str]], None]
+StallListener = Callable[[Stall, Mapping[int, str]], None]
 
 
 @contextmanager
-def watch_ranks(heartbeats: HeartbeatServer, size: int, status: Path, tell: Told) -> Iterator[None]:
+def watch_ranks(
+    heartbeats: HeartbeatServer, size: int, status: Path, tell: StallListener
+) -> Iterator[None]:
     """Watch the ranks in a thread for a block, and report stalls.
 
     Args:
@@ -50,12 +52,12 @@ def watch_ranks(heartbeats: HeartbeatServer, size: int, status: Path, tell: Told
 class JobMonitor:
     """Monitors the ranks of a job: their last positions, and the stalls that were reported."""
 
-    def __init__(self, size: int, status: Path, tell: Told, now: float) -> None:
+    def __init__(self, size: int, status: Path, tell: StallListener, now: float) -> None:
         self._size, self._status, self._tell = size, status, tell
         self._progress = Progress((), now)
         self._asked: dict[int, int] = {}
-        self._told: Stall | None = None
-        self._told_at = now
+        self._reported: Stall | None = None
+        self._reported_at = now
 
     def check_ranks(self, heartbeats: HeartbeatServer, now: float) -> None:
         """Record where the ranks are, ask them again, and report a stall."""
@@ -65,9 +67,9 @@ class JobMonitor:
         asked = self._asked
         for rank, member in members.items():
             self._progress.add_rank(rank, now)
-            if "place" in member.told:
-                self._progress.note_position(rank, member.told["place"], now)
-            if rank not in asked or asked[rank] == member.told.get("place", {}).get("call"):
+            if "place" in member.description:
+                self._progress.note_position(rank, member.description["place"], now)
+            if rank not in asked or asked[rank] == member.description.get("place", {}).get("call"):
                 # One question at a time: a rank that is suspended for hours does not answer, and reads none either.
                 asked[rank] = asked.get(rank, 0) + 1
                 heartbeats.send(f"rank {rank}", {"where": asked[rank]})
@@ -79,10 +81,12 @@ class JobMonitor:
         stall = self._progress.find_stall(list(members), now, finished, WAITS)
         if stall is None or not is_hang(stall):
             return
-        if self._told is not None and not is_due(self._told, stall, now - self._told_at):
+        if self._reported is not None and not is_due(
+            self._reported, stall, now - self._reported_at
+        ):
             return
-        self._told, self._told_at = stall, now
-        hosts = {r: str(m.told.get("host", "")) for r, m in present.items()}
+        self._reported, self._reported_at = stall, now
+        hosts = {r: str(m.description.get("host", "")) for r, m in present.items()}
         self._tell(stall, hosts)
 
 

@@ -30,9 +30,9 @@ from .authentication import TOKEN_VARIABLE
 from .base import (
     HOROVODRUN,
     LONGEST_LINE,
-    Orders,
+    LaunchSpec,
     exit_now,
-    read_orders,
+    read_launch_spec,
     write_output,
     write_report,
 )
@@ -44,7 +44,7 @@ from .heartbeat import (
     decode_message,
     encode_message,
 )
-from .host_checks import CHECK_VARIABLE, Reach, check_hosts
+from .host_checks import CHECK_VARIABLE, RemoteCommand, check_hosts
 from .hosts import Host, LaunchError, address_of, hosts_of_ranks, is_here, is_local
 from .mpi import OF_MPI, mpirun_command, mpirun_environment
 from .rendezvous import Rendezvous, slots_of
@@ -77,7 +77,7 @@ BY_MPI = {"HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"}
 
 def main() -> int:
     """Read the orders from standard input, run the ranks until they have ended, and return the exit code."""
-    orders = read_orders(sys.stdin.read())
+    orders = read_launch_spec(sys.stdin.read())
     HeartbeatClient("launcher")
     return Placement(orders).run()
 
@@ -94,7 +94,7 @@ def hosts_granted(size: int) -> tuple[Host, ...]:
     return found.hosts_for(size)
 
 
-def check_others(orders: Orders, others: Sequence[str], port: int) -> None:
+def check_others(orders: LaunchSpec, others: Sequence[str], port: int) -> None:
     """Check that the other hosts can be reached and match this one; see `host_checks.check_hosts`.
 
     Args:
@@ -111,14 +111,16 @@ def check_others(orders: Orders, others: Sequence[str], port: int) -> None:
     )
 
 
-def remote_command(host: str, entry: Sequence[str], orders: Orders) -> Reach:
+def remote_command(host: str, entry: Sequence[str], orders: LaunchSpec) -> RemoteCommand:
     """Return the command, with its environment, that runs `entry` on another host.
 
     It runs in the root folder, so that nothing in a folder of the user's is imported by accident.
     """
     path = orders.environment.get("PYTHONPATH")  # where the package is found, which reads the rest
-    by = by_srun if orders.launcher.reach == "srun" else ssh_command
-    return Reach(by(host, entry, path), {**os.environ, **({"PYTHONPATH": path} if path else {})})
+    by = by_srun if orders.launcher.remote_shell == "srun" else ssh_command
+    return RemoteCommand(
+        by(host, entry, path), {**os.environ, **({"PYTHONPATH": path} if path else {})}
+    )
 
 
 def ssh_command(host: str, entry: Sequence[str], pythonpath: str | None) -> tuple[str, ...]:
@@ -138,7 +140,7 @@ def by_srun(host: str, entry: Sequence[str], pythonpath: str | None) -> tuple[st
 class Placement:
     """The ranks that have been started, until the last of them has ended."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: LaunchSpec) -> None:
         self._orders = orders
         self._news = threading.Condition()
         #: The host of each rank, as far as they are known; what Horovod's ranks are told beside their places.
@@ -172,7 +174,7 @@ class Placement:
 
     def _is_over(self) -> bool:
         """Whether the remaining ranks should be ended."""
-        return self._stopped if self._orders.outlive else self._has_failed()
+        return self._stopped if self._orders.survivors_continue else self._has_failed()
 
     def _stop_ranks(self, *_: object) -> None:
         """Make the placement end its ranks; a handler of signals, too."""
@@ -191,7 +193,9 @@ class Placement:
         self._hosts = dict(enumerate(names))
         for rank, name in self._hosts.items():
             here = name not in others
-            reach = Reach(AGENT, os.environ) if here else remote_command(name, AGENT, orders)
+            reach = (
+                RemoteCommand(AGENT, os.environ) if here else remote_command(name, AGENT, orders)
+            )
             process = self._start_process(reach, subprocess.PIPE, subprocess.PIPE)
             self._start_thread(self._follow_agent, process, rank, here)
             assert process.stderr is not None
@@ -206,11 +210,13 @@ class Placement:
         environment = mpirun_environment(os.environ, orders.environment)
         entry = [*AGENT, f"{orders.address}:{port}"]
         command = mpirun_command(orders.size, orders.hosts, entry, environment)
-        reach = Reach(tuple(command), environment)
+        reach = RemoteCommand(tuple(command), environment)
         process = self._start_process(reach, subprocess.DEVNULL, subprocess.STDOUT)
         self._start_thread(self._follow_mpirun, process)
 
-    def _start_process(self, reach: Reach, stdin: int, stderr: int) -> subprocess.Popen[bytes]:
+    def _start_process(
+        self, reach: RemoteCommand, stdin: int, stderr: int
+    ) -> subprocess.Popen[bytes]:
         """Start a command whose standard output is a pipe; it is ended together with the placement."""
         process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
             reach.command,

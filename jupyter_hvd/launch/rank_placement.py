@@ -13,7 +13,7 @@ from .slurm import Resources, address_towards_nodes, require_slurm, salloc_launc
 
 
 @dataclass(frozen=True)
-class Where:
+class PlacementOptions:
     """The placement that the user requests.
 
     Attributes:
@@ -26,11 +26,11 @@ class Where:
 
 
 #: This machine, even inside an allocation.
-HERE = Where(launcher="horovodrun")
+HERE = PlacementOptions(launcher="horovodrun")
 
 
 @dataclass(frozen=True)
-class Place:
+class RankAssignment:
     """The placement that was chosen.
 
     Attributes:
@@ -40,7 +40,7 @@ class Place:
     """
 
     size: int
-    where: Where
+    where: PlacementOptions
     launcher: Launcher
     hosts: tuple[Host, ...]
     address: str
@@ -51,7 +51,7 @@ class Place:
         return bool(self.hosts) and self.address.startswith("127.")
 
 
-def place_ranks(size: int, where: Where = HERE) -> Place:
+def place_ranks(size: int, where: PlacementOptions = HERE) -> RankAssignment:
     """Choose hosts and launcher for `size` ranks; may ask the scheduler and resolve host names.
 
     Raises:
@@ -80,18 +80,20 @@ def place_ranks(size: int, where: Where = HERE) -> Place:
         require_slurm()
         require_ranks(size)
         address = address_towards_nodes(where.resources.partition)
-        return Place(size, where, salloc_launcher(size, where.resources), (), address)
+        return RankAssignment(size, where, salloc_launcher(size, where.resources), (), address)
     if asked:
         raise LaunchError(f"{' '.join(asked)}: this is for --launcher slurm")
     hosts = hosts_for(size, where.hosts)
     launcher = mpirun_launcher() if where.launcher == "mpirun" else HOROVODRUN
-    return Place(size, where, launcher, hosts, own_address(hosts))
+    return RankAssignment(size, where, launcher, hosts, own_address(hosts))
 
 
-def _place_in_allocation(allocation: Allocation, size: int, where: Where) -> Place:
+def _place_in_allocation(
+    allocation: Allocation, size: int, where: PlacementOptions
+) -> RankAssignment:
     """Place ranks on the hosts of an allocation; raise LaunchError if it is too small."""
     require_ranks(size)
     hosts = allocation.hosts_for(size)
     within = Launcher("srun" if allocation.scheduler == "slurm" else "ssh")
     launcher = mpirun_launcher() if where.launcher == "mpirun" else within
-    return Place(size, where, launcher, hosts, own_address(hosts))
+    return RankAssignment(size, where, launcher, hosts, own_address(hosts))

@@ -25,7 +25,7 @@ from .allocation import current_allocation
 from .hosts import Host, LaunchError, hosts_for, hosts_of_ranks, is_local, parse_hosts
 from .job import TIMED_OUT, JobResult, Program, run_job
 from .processes import end_processes
-from .rank_placement import Place
+from .rank_placement import RankAssignment
 from .reaper import PrivateFolder
 
 #: Names the folder in which a program keeps what it goes on from when it is started again.
@@ -51,11 +51,11 @@ class RestartPolicy:
         first: where it begins.
     """
 
-    def __init__(self, ranks: Place, count: int) -> None:
+    def __init__(self, ranks: RankAssignment, count: int) -> None:
         self.first = ranks
         self._left = count
 
-    def place_after(self, result: JobResult, before: Place) -> Place | None:
+    def place_after(self, result: JobResult, before: RankAssignment) -> RankAssignment | None:
         """Return where the job starts again after this result; None if it does not.
 
         Args:
@@ -69,7 +69,7 @@ class RestartPolicy:
 
     @contextmanager
     def watch_start(
-        self, ranks: Place, state: Path, end: Callable[[], None]
+        self, ranks: RankAssignment, state: Path, end: Callable[[], None]
     ) -> Iterator[threading.Event]:
         """Watch one run of the job within a block; yield an event that is set if it ends to get more ranks.
 
@@ -90,7 +90,7 @@ class ElasticRestartPolicy(RestartPolicy):
 
     def __init__(
         self,
-        requested: Place,
+        requested: RankAssignment,
         least: int,
         most: int,
         queued: Callable[[str], None] = lambda _: None,
@@ -117,7 +117,7 @@ class ElasticRestartPolicy(RestartPolicy):
         self._faults, self._checkpoint_time = 0, 0
         self.first = self._choose_hosts(self._wait_for_hosts(requested), requested, requested.size)
 
-    def place_after(self, result: JobResult, before: Place) -> Place | None:
+    def place_after(self, result: JobResult, before: RankAssignment) -> RankAssignment | None:
         """Return where the job starts again: without the slot of a failed rank for a while; None after too many faults."""
         kept, self._checkpoint_time = self._checkpoint_time, last_checkpoint_time(self._state)
         if self._checkpoint_time != kept:
@@ -134,7 +134,7 @@ class ElasticRestartPolicy(RestartPolicy):
             )
         return self._choose_hosts(self._wait_for_hosts(before), before, self._most)
 
-    def _wait_for_hosts(self, ranks: Place) -> list[Host]:
+    def _wait_for_hosts(self, ranks: RankAssignment) -> list[Host]:
         """Wait until enough hosts answer, and return those that do.
 
         Raises:
@@ -142,7 +142,7 @@ class ElasticRestartPolicy(RestartPolicy):
         """
         began = time.monotonic()
         while True:
-            answering = answering_hosts(self._hosts, ranks.launcher.reach)
+            answering = answering_hosts(self._hosts, ranks.launcher.remote_shell)
             if sum(host.slots for host in answering) >= self._least:
                 self._queued("")
                 return answering
@@ -154,7 +154,9 @@ class ElasticRestartPolicy(RestartPolicy):
             self._queued(f"waiting for hosts: there are places for {there} ranks of {self._least}")
             time.sleep(POLL_SECONDS)
 
-    def _choose_hosts(self, answering: list[Host], ranks: Place, most: int) -> Place:
+    def _choose_hosts(
+        self, answering: list[Host], ranks: RankAssignment, most: int
+    ) -> RankAssignment:
         """Return a placement on the hosts that answer; slots of failed ranks are used only if needed.
 
         Args:
@@ -174,7 +176,7 @@ class ElasticRestartPolicy(RestartPolicy):
 
     @contextmanager
     def watch_start(
-        self, ranks: Place, state: Path, end: Callable[[], None]
+        self, ranks: RankAssignment, state: Path, end: Callable[[], None]
     ) -> Iterator[threading.Event]:
         """Watch one run within a block, and end it once hosts have room for more ranks and little is lost."""
         self._state = state
@@ -183,7 +185,7 @@ class ElasticRestartPolicy(RestartPolicy):
 
         def look_for_hosts() -> None:
             while not over.wait(POLL_SECONDS):
-                found = answering_hosts(self._hosts, ranks.launcher.reach)
+                found = answering_hosts(self._hosts, ranks.launcher.remote_shell)
                 room = sum(host.slots for host in without_slots(found, self._slots_on_cooldown()))
                 if min(room, self._most) <= ranks.size:
                     continue
@@ -215,7 +217,7 @@ def is_worth_ending(state: Path, began: float) -> bool:
     return now - (state / RESIZE).stat().st_mtime > GRACE and lost < LOST
 
 
-def candidate_hosts(requested: Place, most: int) -> tuple[Host, ...]:
+def candidate_hosts(requested: RankAssignment, most: int) -> tuple[Host, ...]:
     """Return the hosts on which an elastic job may have ranks at any time.
 
     Args:
@@ -278,7 +280,7 @@ def run_job_with_restarts(
     folder: PrivateFolder,
     *,
     policy: RestartPolicy,
-    restarted: Callable[[JobResult, Place], None],
+    restarted: Callable[[JobResult, RankAssignment], None],
     timeout: float | None = None,
     **options: Any,
 ) -> JobResult:

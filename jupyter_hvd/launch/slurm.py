@@ -37,7 +37,7 @@ class Resources:
 def salloc_launcher(size: int, resources: Resources) -> Launcher:
     """Return the launcher for a job outside an allocation: salloc asks for one, and waits in the queue."""
     salloc = ("salloc", f"--ntasks={size}", "--job-name=jupyter-hvd", "--kill-command=TERM")
-    return Launcher("srun", under=(*salloc, *resources.slurm_options()))
+    return Launcher("srun", wrapper_command=(*salloc, *resources.slurm_options()))
 
 
 def require_slurm() -> None:

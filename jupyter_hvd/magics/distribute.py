@@ -210,14 +210,16 @@ class HvdMagics(Magics):  # type: ignore[misc]
     @line_magic  # type: ignore[untyped-decorator]
     def hvd(self, line: str) -> None:
         """Manage the ranks: `status`, `where`, `vars`, `debug`, `network`, `start`, `pull`, `push`, `restart`, `stop`."""
-        from ..notebook import pushes
+        from ..notebook import cell_inputs
         from ..notebook.inspection import status_rows
 
         arguments = hvd_parser().parse_line(line, default="status")
         if arguments.command in ("pull", "push"):
             if not arguments.names:
                 raise UsageError(f"%hvd {arguments.command}: which names?")
-            move_values = pushes.pull_named if arguments.command == "pull" else pushes.push_named
+            move_values = (
+                cell_inputs.pull_named if arguments.command == "pull" else cell_inputs.push_named
+            )
             move_values(self.session.held, arguments.names)
         elif arguments.command == "start":
             self.session.start_ranks(arguments.n, where_of(arguments), arguments.batch)
@@ -334,6 +336,6 @@ def load_magics(shell: Any) -> None:
     shell.Completer.custom_matchers.append(make_completer(shell))
     kernel = getattr(shell, "kernel", None)
     if kernel is not None:
-        from ..notebook.control_channel import answer_looks
+        from ..notebook.control_channel import register_panel_handler
 
-        answer_looks(kernel, magics.panel_state)
+        register_panel_handler(kernel, magics.panel_state)

@@ -17,9 +17,9 @@ from functools import partial
 from typing import Any
 
 from ..convert.rules.base import Batch
-from ..launch.rank_placement import Place
+from ..launch.rank_placement import RankAssignment
 from ..ranks import debugger, remote
-from ..ranks.forks import KeptForks
+from ..ranks.forks import ForkServerCache
 from ..ranks.messages import dump
 from ..ranks.paths import AccessPath
 from ..ranks.reply import Reply
@@ -47,7 +47,9 @@ class Cluster(RankProcesses):
         calls: how often they have been: each call is a round trip.
     """
 
-    def __init__(self, assignment: Place, forks: KeptForks, batch: Batch | None = None) -> None:
+    def __init__(
+        self, assignment: RankAssignment, forks: ForkServerCache, batch: Batch | None = None
+    ) -> None:
         self.calls = 0
         #: The last question of each kind to each rank, by the rank and the name of the function, and its answer.
         self._questions: dict[tuple[int, str], tuple[bytes, Future[Any]]] = {}
@@ -211,13 +213,13 @@ class Cluster(RankProcesses):
             and self.ranks_agree()
         )
 
-    def draw_level(self, names: Collection[str]) -> set[str] | None:
+    def synchronize_ranks(self, names: Collection[str]) -> set[str] | None:
         """Synchronize the ranks after they stopped at different points; None if that fails.
 
         Returns:
             Those of the names whose values have a position in a stream on some rank, such as iterators.
         """
-        run = self.run(remote.draw_level, sorted(names), timeout=REJOIN_TIMEOUT)
+        run = self.run(remote.list_iterator_names, sorted(names), timeout=REJOIN_TIMEOUT)
         replies = list(run.replies.values())
         if not run.is_usable or run.stopped or not all(isinstance(r, list) for r in replies):
             return None
@@ -271,7 +273,7 @@ class Cluster(RankProcesses):
             told = self.rank_report(rank)
             if "place" in told:
                 waiting.note_position(rank, told["place"], now)
-            self._lifelines.send(f"rank {rank}", {"where": waiting.question})
+            self._heartbeats.send(f"rank {rank}", {"where": waiting.question})
         waiting.tell_stall(now)
 
     def ask_ranks(

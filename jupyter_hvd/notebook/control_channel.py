@@ -12,7 +12,7 @@ REQUEST, REPLY = "hvd_look_request", "hvd_look_reply"
 Look = Callable[[int | None, bool], dict[str, Any]]
 
 
-def answer_looks(kernel: Any, read_state: Look) -> None:
+def register_panel_handler(kernel: Any, read_state: Look) -> None:
     """Register the handler of panels' requests about ranks on a kernel's control channel.
 
     Args:

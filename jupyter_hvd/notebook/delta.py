@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ranks import training_state
-from ..ranks.links import unpack_linked
+from ..ranks.linked_pickle import unpack_linked
 from ..ranks.paths import Reached, objects_below, weighted_objects
 from ..ranks.serialization import digest_value, pack_value
 from ..ranks.snapshot import Assignment
@@ -24,7 +24,7 @@ class DeltaResult:
     """
 
     lines: Sequence[str]
-    parted: Collection[str]
+    diverged: Collection[str]
     digests: Mapping[str, int]
 
 
@@ -47,9 +47,9 @@ def apply_delta(
     absent = [each for each, there in zip(weights, found, strict=True) if not there]
     ways = [path for each in absent for path in each.paths]
     # What the notebook has at these paths is other things.
-    parted = {path.name for path in ways if path.follow_path(namespace) is not None}
+    diverged = {path.name for path in ways if path.follow_path(namespace) is not None}
     others = [each for each in delta if not each.is_of_weights]
-    parted |= {
+    diverged |= {
         name for each in others for name in _names_of_diverged_object(each, namespace, names)
     }
     lines = []
@@ -69,7 +69,7 @@ def apply_delta(
             else:
                 same = [path for path in each.paths if path.follow_path(namespace) is value]
                 digests |= dict.fromkeys(map(str, same), digest_value(pack_value(value)))
-    return DeltaResult(lines, parted, digests)
+    return DeltaResult(lines, diverged, digests)
 
 
 def _find_counterparts(

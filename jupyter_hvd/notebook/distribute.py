@@ -12,16 +12,27 @@ from typing import Any
 
 from ..convert.rules.base import Batch
 from ..convert.rules.options import Data, Options
-from ..launch.rank_placement import Where
+from ..launch.rank_placement import PlacementOptions
 from ..ranks import allreduce_times as rank_network
 from ..ranks import remote
 from ..ranks.paths import AccessPath, weighted_objects
-from ..ranks.remote import Beginning
+from ..ranks.remote import InitialState
 from ..ranks.reply import Reply
 from ..ranks.sent_cells import SentCell
 from ..ranks.serialization import SerializedValue, digest_value, weights_of
 from ..runtime.sharing.random_state import RandomState, set_random_state
 from .breakpoints import BreakpointPrompts
+from .cell_inputs import (
+    collect_weighted_objects,
+    is_copied,
+    learning_rates,
+    note_arrived,
+    plain_values,
+    push_of_changed,
+    push_of_replaced,
+    sync_with,
+    values_for,
+)
 from .cell_names import names_of
 from .cell_output import CellOutput
 from .delta import apply_delta
@@ -39,21 +50,10 @@ from .program import (
     options_here,
     runnable_source,
 )
-from .pushes import (
-    is_copied,
-    learning_rates,
-    note_arrived,
-    owned_objects,
-    plain_values,
-    push_of_changed,
-    push_of_replaced,
-    sync_with,
-    values_for,
-)
-from .recovery import compare_weights, judge_run
+from .recovery import compare_weights, recover_from_run
 from .transfer import push_of_weights
 from .variables import VariablesTable
-from .weights import Owned, replicated_digests, same_models
+from .weights import WeightedObject, replicated_digests, same_models
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Request:
     """The user's request in the line of the magic."""
 
     size: int | None = None
-    where: Where = ANYWHERE
+    where: PlacementOptions = ANYWHERE
     show: bool = False
     dry_run: bool = False
     dependencies: bool = True
@@ -223,7 +223,10 @@ class Session:
         names = [
             n for n in used if self.history.has_value(n) and not self._has_diverged(n, plan, screen)
         ]
-        owned, plain = owned_objects(self.held, plan, names), plain_values(plan, self.held)
+        owned, plain = (
+            collect_weighted_objects(self.held, plan, names),
+            plain_values(plan, self.held),
+        )
         found = self._prepare_cell(request, plan, owned, plain, screen)
         zero = found[0].digests if found else {}
         differing = {n: v for n, v in plain.items() if n in zero and zero[n] != digest_value(v)}
@@ -251,7 +254,7 @@ class Session:
             prompts=self._prompts(screen),
         )
         note_arrived(self.held, push, run, screen)
-        judge_run(self.held, run, screen, None, request.timeout, plan)
+        recover_from_run(self.held, run, screen, None, request.timeout, plan)
         compare_weights(self.held, run, program, screen)
         if run.has_trained and not program.trains and cluster.batch == "per-rank":
             screen.add_line(
@@ -269,7 +272,7 @@ class Session:
         self,
         request: Request,
         plan: CellPlan,
-        owned: Sequence[Owned],
+        owned: Sequence[WeightedObject],
         plain: Mapping[str, SerializedValue],
         screen: CellOutput,
     ) -> list[Reply]:
@@ -300,16 +303,16 @@ class Session:
         note_arrived(self.held, push, run, screen)
         if needed:
             what = "a cell that this one needs failed on the ranks"
-            judge_run(self.held, run, screen, what, request.timeout, plan)
+            recover_from_run(self.held, run, screen, what, request.timeout, plan)
             compare_weights(self.held, run, plan.program, screen)
             self.held.state = self.held.state.after_cells(needed, plan.program, run.has_trained)
         else:
-            judge_run(self.held, run, screen, "values could not be pushed", request.timeout)
+            recover_from_run(self.held, run, screen, "values could not be pushed", request.timeout)
         return [run.replies[rank] for rank in sorted(run.replies)]
 
     def _initial_state(
         self, request: Request, cells: Sequence[int], names: Sequence[str]
-    ) -> Beginning | None:
+    ) -> InitialState | None:
         """Return the kernel's state with which ranks that share batches start some cells; None for other ranks.
 
         Args:
@@ -321,7 +324,7 @@ class Session:
         options = self._conversion_options(request)
         rates = learning_rates(self.history.namespace, names)
         seeds = remote.layer_seeds(self.history.namespace, names)
-        return Beginning(states, rates, seeds, options.guard, options.data)
+        return InitialState(states, rates, seeds, options.guard, options.data)
 
     def run_on(
         self, ranks: Sequence[int] | None, line: str, body: str, timeout: float | None = None
@@ -365,7 +368,7 @@ class Session:
             )
         finally:
             screen.show_rest()
-        judge_run(self.held, run, screen, None, timeout, same_end=False)
+        recover_from_run(self.held, run, screen, None, timeout, same_end=False)
 
     def _debugged_rank(self, ranks: Sequence[int]) -> int:
         """The rank that stops at breakpoints, of those that run a cell: the chosen one, else the first."""
@@ -391,7 +394,7 @@ class Session:
 
         This holds until an ordinary cell binds the name again.
         """
-        since = self.held.parted.get(name)
+        since = self.held.diverged.get(name)
         if since is None:
             return False
         later = (
@@ -400,7 +403,7 @@ class Session:
             if c.number > since and not c.distributed
         )
         if any(name in names_of(c.source).binds for c in later):
-            del self.held.parted[name]
+            del self.held.diverged[name]
             return False
         screen.add_line(
             f"`{name}` on the ranks differs from the notebook's since In[{since}], so its contents are not copied. "
@@ -414,12 +417,14 @@ class Session:
         done = apply_delta(reply.delta, namespace, self.history.user_names(), plan.needs.names)
         for line in done.lines:
             screen.add_line(line)
-        self.held.parted |= dict.fromkeys(done.parted, plan.number)
+        self.held.diverged |= dict.fromkeys(done.diverged, plan.number)
         self.held.state = self.held.state.with_pushed(done.digests)
 
     # `%hvd`
 
-    def start_ranks(self, size: int | None, where: Where, batch: Batch | None = None) -> None:
+    def start_ranks(
+        self, size: int | None, where: PlacementOptions, batch: Batch | None = None
+    ) -> None:
         """Start ranks, unless suitable ones exist, and wait until they are ready.
 
         Args:
@@ -512,5 +517,5 @@ class Session:
                 "one rank has no other rank to average with; run `%hvd start -n 2`"
             )
         run = ranks.run(rank_network.allreduce_times)
-        judge_run(self.held, run, self.held.make_screen())
+        recover_from_run(self.held, run, self.held.make_screen())
         return fit_network(ranks.size, run.replies[0])

@@ -12,9 +12,9 @@ from ..convert.rules.base import Batch
 from ..launch.diagnosis import StallReport, report_stall
 from ..launch.hosts import LaunchError, is_local, parse_hosts
 from ..launch.progress import Stall
-from ..launch.rank_placement import Place, Where, place_ranks
+from ..launch.rank_placement import PlacementOptions, RankAssignment, place_ranks
 from ..launch.start_faults import start_again_once
-from ..ranks.forks import KeptForks
+from ..ranks.forks import ForkServerCache
 from ..ranks.paths import weighted_objects
 from ..ranks.sent_cells import SentCell
 from ..ranks.serialization import SerializedValue, digest_value, pack_value
@@ -32,7 +32,7 @@ from .weights import shortest_path
 
 DEFAULT_SIZE = 2
 #: This machine, or the allocation inside which the notebook runs.
-ANYWHERE = Where()
+ANYWHERE = PlacementOptions()
 NO_RANKS = "there are no ranks; a cell with %%distribute starts them"
 
 
@@ -52,8 +52,8 @@ class HeldRanks:
         self.state = RanksState()
         self.files: dict[str, SentCell] = {}
         self.rescued: dict[str, tuple[SerializedValue, int]] = {}
-        self.parted: dict[str, int] = {}
-        self._forks = KeptForks(PRELOADED)
+        self.diverged: dict[str, int] = {}
+        self._forks = ForkServerCache(PRELOADED)
 
     @property
     def batch(self) -> Batch | None:
@@ -84,7 +84,7 @@ class HeldRanks:
         return self.ensure_ready(None, ANYWHERE, batch, self.make_screen())
 
     def ensure_ready(
-        self, size: int | None, where: Where, batch: Batch | None, screen: CellOutput
+        self, size: int | None, where: PlacementOptions, batch: Batch | None, screen: CellOutput
     ) -> Cluster:
         """Return ranks with these properties once they are ready; end others, and start new ones as needed.
 
@@ -126,7 +126,7 @@ class HeldRanks:
                 ["the start of the ranks was interrupted; none is left"],
             ) from None
 
-    def _start(self, place: Place, batch: Batch | None, screen: CellOutput) -> Cluster:
+    def _start(self, place: RankAssignment, batch: Batch | None, screen: CellOutput) -> Cluster:
         """Have ranks ready: those that there are, else new ones in a place.
 
         Raises:
@@ -142,7 +142,9 @@ class HeldRanks:
             self.stop()
             raise
 
-    def _choose_size_and_hosts(self, size_option: int | None, where: Where) -> tuple[int, Where]:
+    def _choose_size_and_hosts(
+        self, size_option: int | None, where: PlacementOptions
+    ) -> tuple[int, PlacementOptions]:
         """Return the number of ranks and where they run; those of the current ranks by default.
 
         Raises:
@@ -177,7 +179,7 @@ class HeldRanks:
             self.cluster.stop()
         self.cluster = None
         self.state = RanksState()
-        self.parted.clear()
+        self.diverged.clear()
         self.files.clear()
 
     def end(self) -> None:
@@ -231,7 +233,7 @@ class HeldRanks:
         return report_stall(stall, partial(line_of, cells=self.files), self.rank_hosts())
 
 
-def warn_of_gpus(assignment: Place, screen: CellOutput) -> None:
+def warn_of_gpus(assignment: RankAssignment, screen: CellOutput) -> None:
     """Show a warning if this kernel holds the memory of GPUs that ranks on this machine need."""
     if assignment.is_local or any(is_local(host.name) for host in assignment.hosts):
         warning = kernel_warning(kernel_gpus(), os.environ.get(VARIABLE))

@@ -140,7 +140,7 @@ class CallMonitor:
         self._first_error: float | None = None
         self._last_answer = now
         self._stall: Stall | None = None
-        self._stall_told = now
+        self._stall_reported_at = now
         self._progress = Progress(ranks, now)
 
     def take_event(self, event: Shown | Output | Answer | None, now: float) -> None:
@@ -182,7 +182,7 @@ class CallMonitor:
         """Count no time in which a rank stood at a breakpoint, and nothing that ranks have said of it."""
         self._started += seconds
         self._last_answer += seconds
-        self._stall_told += seconds
+        self._stall_reported_at += seconds
         if self._first_error is not None:
             self._first_error += seconds
         self._pauses += 1
@@ -253,8 +253,8 @@ class CallMonitor:
         stall = self._progress.find_stall(self.open, now, self.replies, WAITS)
         if stall is None or not is_hang(stall):
             self._note_progress()
-        elif self._stall is None or is_due(self._stall, stall, now - self._stall_told):
-            self._stall, self._stall_told = stall, now
+        elif self._stall is None or is_due(self._stall, stall, now - self._stall_reported_at):
+            self._stall, self._stall_reported_at = stall, now
             self._show(stall)
 
     def _note_progress(self) -> None:

@@ -24,8 +24,8 @@ from ..launch.addresses import PORTS_VARIABLE, choose_ports
 from ..launch.base import (
     HOROVODRUN,
     Exit,
-    Orders,
-    Queued,
+    LaunchSpec,
+    QueueReport,
     describe_exit,
     parse_report,
     rank_environment,
@@ -34,11 +34,11 @@ from ..launch.base import (
 from ..launch.heartbeat import HeartbeatServer
 from ..launch.hosts import LaunchError
 from ..launch.processes import end_processes
-from ..launch.rank_placement import Place
+from ..launch.rank_placement import RankAssignment
 from ..launch.reaper import PrivateFolder
 from ..launch.start_faults import JOINED, RefusedAtStartError, is_refused_at_start
 from ..launch.temporary_files import make_notes_folder
-from ..ranks.forks import KeptForks
+from ..ranks.forks import ForkServerCache
 from ..runtime.sharing.program import BATCH_VARIABLE, SEED_VARIABLE
 from .rank_messages import RankMessages
 
@@ -61,7 +61,9 @@ class RankProcesses:
         job: its name. started: when, by the monotonic clock. ready: whether `wait_ready` has seen them ready.
     """
 
-    def __init__(self, assignment: Place, forks: KeptForks, batch: Batch | None = None) -> None:
+    def __init__(
+        self, assignment: RankAssignment, forks: ForkServerCache, batch: Batch | None = None
+    ) -> None:
         """Start them there.
 
         Args:
@@ -106,24 +108,24 @@ class RankProcesses:
         self._placement: subprocess.Popen[str] | None = None
         address = self._place.address
         ports = choose_ports(address, os.environ.get(PORTS_VARIABLE)) or [0, 0, 0]
-        self._lifelines = HeartbeatServer(
+        self._heartbeats = HeartbeatServer(
             address,
             ports[0],
             lambda: self._events.put(None),
             ["launcher", *(f"rank {rank}" for rank in range(self.size))],
         )
-        opened.callback(self._lifelines.close)
-        self._messages = RankMessages(address, ports[1], self._lifelines.token, self._events.put)
+        opened.callback(self._heartbeats.close)
+        self._messages = RankMessages(address, ports[1], self._heartbeats.token, self._events.put)
         opened.callback(self._messages.close)
         variables = {
-            **self._lifelines.variables,
+            **self._heartbeats.variables,
             **self._messages.variables,
             **make_notes_folder(folder.path),
             **self._forks,
             **self._sharing_variables(),
             STALL_CHECK: os.environ.get(STALL_CHECK, "1"),
         }
-        orders = Orders(
+        orders = LaunchSpec(
             self.job,
             self.size,
             self._place.hosts,
@@ -134,7 +136,7 @@ class RankProcesses:
             address,
             ports[2],
             self._place.launcher,
-            outlive=True,
+            survivors_continue=True,
         )
         self._placement = start_placement(orders)
         threading.Thread(
@@ -185,7 +187,7 @@ class RankProcesses:
         report = parse_report(line)
         if isinstance(report, Exit):
             self._exits.setdefault(report.rank, report.code)
-        elif isinstance(report, Queued):
+        elif isinstance(report, QueueReport):
             self._queued = report.text
             self._placing = time.monotonic()
         elif report is not None:
@@ -255,18 +257,21 @@ class RankProcesses:
 
     def rank_report(self, rank: int) -> Mapping[str, Any]:
         """Return what a rank has reported of itself: process id, host, stage; empty if nothing."""
-        member = self._lifelines.members.get(f"rank {rank}") or self._lifelines.gone.get(
+        member = self._heartbeats.members.get(f"rank {rank}") or self._heartbeats.gone.get(
             f"rank {rank}"
         )
-        return member.told if member else {}
+        return member.description if member else {}
 
     def find_lost(self, ranks: Collection[int] | None = None) -> tuple[int, str] | None:
         """Return the rank that failed first, of all or of some, and how; None if none has."""
         ranks = range(self.size) if ranks is None else ranks
-        for name, member in list(self._lifelines.gone.items()):
+        for name, member in list(self._heartbeats.gone.items()):
             if name.startswith("rank ") and (rank := int(name.removeprefix("rank "))) in ranks:
                 if member.cut_off:
-                    return rank, f"its host {member.told.get('host', '')} does not answer any more"
+                    return (
+                        rank,
+                        f"its host {member.description.get('host', '')} does not answer any more",
+                    )
                 self._await_exit(rank)
                 return rank, self._describe_end(rank)
         for rank in [rank for rank in self._exits if rank in ranks]:
@@ -294,5 +299,5 @@ class RankProcesses:
 
     def _living_ranks(self) -> list[int]:
         """Return the ranks that are connected and have not exited."""
-        here = self._lifelines.members
+        here = self._heartbeats.members
         return [r for r in range(self.size) if f"rank {r}" in here and r not in self._exits]

@@ -17,7 +17,7 @@ from .program import Program
 from .reports import failure_of, headed_failure
 
 
-def judge_run(
+def recover_from_run(
     held: HeldRanks,
     run: Run,
     screen: CellOutput,
@@ -62,7 +62,7 @@ def compare_weights(held: HeldRanks, run: Run, program: Program, screen: CellOut
     if not run.has_trained or run.is_replicated:
         return
     met = held.require_cluster().run(compare_trained)
-    judge_run(held, met, screen)
+    recover_from_run(held, met, screen)
     told: str = next(filter(None, met.replies.values()), "")
     if told and program.uses_horovod:
         screen.add_line(told)
@@ -117,7 +117,7 @@ def _synchronize_ranks(held: HeldRanks, plan: CellPlan | None) -> list[str] | No
         path.name for each in weighted_objects(namespace, sorted(bound)) for path in each.paths
     }
     data = {n for n in plan.needs.changed if n in namespace and is_plain(namespace[n])}
-    ordered = held.require_cluster().draw_level(plan.needs.names)
+    ordered = held.require_cluster().synchronize_ranks(plan.needs.names)
     if ordered is None:
         return None
     again, left = find_recovery(held.state, cells, ordered | data, weights)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ..launch.base import ECHO
+from ..launch.base import SECONDARY_FAILURE
 from ..ranks.reply import RemoteError, Reply
 from ..ranks.sent_cells import SentCell
 
@@ -91,7 +91,8 @@ def find_blamed_rank(errors: Mapping[int, Reply]) -> int:
 
     def is_echo(error: RemoteError | None) -> bool:
         return error is not None and (
-            error.type == "KeyboardInterrupt" or bool(ECHO.search(f"{error.type}: {error.text}"))
+            error.type == "KeyboardInterrupt"
+            or bool(SECONDARY_FAILURE.search(f"{error.type}: {error.text}"))
         )
 
     return min(errors, key=lambda rank: (is_echo(errors[rank].error), errors[rank].time))

@@ -17,7 +17,7 @@ from ..ranks.paths import AccessPath
 from ..ranks.serialization import SerializedValue, size_of
 from .cluster import Cluster
 from .monitor import Run
-from .weights import Owned, outermost_objects
+from .weights import WeightedObject, outermost_objects
 
 #: From this size on, a value goes through shared memory.
 LARGE = 2**20
@@ -36,7 +36,7 @@ class Push:
         return Push({**self.values, **other.values}, {**self.digests, **other.digests})
 
 
-def push_of_weights(owned: Sequence[Owned], sent_digests: Mapping[str, int]) -> Push:
+def push_of_weights(owned: Sequence[WeightedObject], sent_digests: Mapping[str, int]) -> Push:
     """Collect the weights of the kernel that differ from the ranks' copies, with the digests of all."""
     differ = outermost_objects([each for each in owned if not each.is_known(sent_digests)])
     return Push(

@@ -11,7 +11,7 @@ from ..ranks.serialization import SerializedValue, digest_value, keras_kind, wei
 
 
 @dataclass(frozen=True)
-class Owned:
+class WeightedObject:
     """An object with weights in the notebook.
 
     Attributes:
@@ -28,7 +28,7 @@ class Owned:
         return all(sent_digests.get(str(path)) == self.digest for path in self.paths)
 
 
-def outermost_objects(objects: Sequence[Owned]) -> list[Owned]:
+def outermost_objects(objects: Sequence[WeightedObject]) -> list[WeightedObject]:
     """Return these objects without those whose weights are part of another's."""
     own = [frozenset(map(id, weights_of(each.value))) for each in objects]
     return [
@@ -66,11 +66,11 @@ def replicated_digests(answers: Collection[Mapping[str, int]]) -> dict[str, int]
     return {path: own for path, own in first.items() if all(o.get(path) == own for o in others)}
 
 
-def make_owned(
+def make_weighted_object(
     value: Any, paths: Sequence[AccessPath], used: Collection[str], weights: SerializedValue
-) -> Owned:
+) -> WeightedObject:
     """Return an object of the kernel with the paths that a cell uses, and the weights that the ranks should have."""
-    return Owned(value, paths_in_use(paths, used), weights, digest_value(weights))
+    return WeightedObject(value, paths_in_use(paths, used), weights, digest_value(weights))
 
 
 def same_models(namespace: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, frozenset[str]]:

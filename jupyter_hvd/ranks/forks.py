@@ -223,7 +223,7 @@ def run_forked(module: str, arguments: Sequence[str], name: str = "") -> int | N
     return fork.wait()
 
 
-class KeptForks:
+class ForkServerCache:
     """Servers that are kept from one start of ranks to the next, as long as the environment stays what it was."""
 
     def __init__(self, modules: Sequence[str]) -> None:

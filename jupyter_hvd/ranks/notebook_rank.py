@@ -43,9 +43,9 @@ def main() -> None:
     rank, token = os.environ["HOROVOD_RANK"], os.environ[TOKEN_VARIABLE]
     kernel = os.environ.pop(MESSAGES_VARIABLE)
     held = HeartbeatClient(f"rank {rank}")
-    remote.lifeline = held
+    remote.heartbeat_client = held
     remote.keep_outputs()
-    signal.signal(signal.SIGINT, remote.heed_interrupt)
+    signal.signal(signal.SIGINT, remote.handle_sigint)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     held.send_message({"stage": "importing TensorFlow"})
     with pause_gc():

@@ -26,8 +26,8 @@ from .reply import LayerSeeds, Reply, describe_error
 from .serialization import (
     SerializedValue,
     digest_value,
+    has_stream_position,
     is_plain,
-    keeps_place,
     keras_kind,
     pack_value,
     rate_of,
@@ -40,7 +40,7 @@ from .snapshot import Assignment, find_delta, take_snapshot
 CELL_FILE = "<In[{number}]#{serial}>"
 
 #: What ties this rank to the kernel; the engine sets it.
-lifeline: HeartbeatClient | None = None
+heartbeat_client: HeartbeatClient | None = None
 
 #: The numbers of the call that is answered, and of the one that was interrupted last.
 _call: int | None = None
@@ -121,7 +121,7 @@ def set_layer_seeds(namespace: Mapping[str, Any], seeds: LayerSeeds) -> None:
 
 
 @dataclass(frozen=True)
-class Beginning:
+class InitialState:
     """The notebook's state with which shared cells start on the ranks.
 
     Attributes:
@@ -148,7 +148,7 @@ class Sync:
     """
 
     values: bytes
-    beginning: Beginning | None = None
+    beginning: InitialState | None = None
 
     def take(self) -> dict[str, str]:
         """Bind the values and restore the initial state; return why values failed, by path.
@@ -165,7 +165,7 @@ class Sync:
 _drawn: deque[RandomState | None] = deque()
 
 
-def begin_shared(beginning: Beginning) -> None:
+def begin_shared(beginning: InitialState) -> None:
     """Set random states, learning rates, seeds and files as in the kernel, before cells that share batches.
 
     Collective: no rank returns before all have done so, so that none copies files that another's cell has written.
@@ -308,7 +308,7 @@ def own_names(namespace: dict[str, Any], names: Sequence[str]) -> Iterator[None]
 _interruptible = False
 
 
-def heed_interrupt(*_: object) -> None:
+def handle_sigint(*_: object) -> None:
     """Handle SIGINT: raise KeyboardInterrupt while a cell runs, and ignore the signal otherwise."""
     if _interruptible:
         raise KeyboardInterrupt
@@ -336,7 +336,7 @@ def allow_interrupt() -> Iterator[None]:
         yield
     finally:
         _interruptible = False
-        signal.signal(signal.SIGINT, heed_interrupt)  # the cell may have set one of its own
+        signal.signal(signal.SIGINT, handle_sigint)  # the cell may have set one of its own
 
 
 def set_values(head: bytes, path: str | None, extents: list[tuple[int, int]]) -> dict[str, str]:
@@ -402,8 +402,8 @@ def status_row() -> dict[str, Any]:
 
 def panel_state() -> dict[str, Any]:
     """Return this rank's state for a panel: device, memory in bytes, and position."""
-    assert lifeline is not None
-    return {**status_row(), **lifeline.report_position()}
+    assert heartbeat_client is not None
+    return {**status_row(), **heartbeat_client.report_position()}
 
 
 def count_agreeing_ranks() -> int:
@@ -426,8 +426,8 @@ def join_horovod() -> int:
 
     before = list_threads()
     hvd.init()
-    if lifeline is not None:
-        lifeline.busy_threads = list_threads() - before
+    if heartbeat_client is not None:
+        heartbeat_client.busy_threads = list_threads() - before
     return int(hvd.size())
 
 
@@ -456,6 +456,6 @@ def rejoin_horovod() -> int:
     return join_horovod()
 
 
-def draw_level(names: Sequence[str]) -> list[str]:
+def list_iterator_names(names: Sequence[str]) -> list[str]:
     """Return those names whose values have a position in a stream: iterators and random generators."""
-    return [name for name in names if keeps_place(user_namespace().get(name))]
+    return [name for name in names if has_stream_position(user_namespace().get(name))]

@@ -220,7 +220,7 @@ def is_random_generator(value: Any) -> bool:
     return isinstance(value, (random.Random, *of_numpy))
 
 
-def keeps_place(value: Any) -> bool:
+def has_stream_position(value: Any) -> bool:
     """Whether a value has a position in a stream: an iterator or a random generator."""
     tf = sys.modules.get("tensorflow")
     if isinstance(value, type):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ..runtime.sharing.context import sharing
 from . import training_state
-from .links import pack_linked
+from .linked_pickle import pack_linked
 from .paths import (
     LEAVES,
     TRAINED,

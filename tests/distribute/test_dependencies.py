@@ -312,8 +312,8 @@ def test_what_ranks_re_create_that_were_broken_off() -> None:
     cells = [Cell(number, source) for number, source in enumerate(sources, 1)]
     cells += [Cell(5, "drawn = load()", distributed=True), Cell(6, "mine = load()")]
     state = RanksState(ran=(1, 2, 3, 4, 5))
-    parted = {"data", "both", "drawn", "mine"}
-    again, left = find_recovery(state, cells, parted, {"model"})
+    diverged = {"data", "both", "drawn", "mine"}
+    again, left = find_recovery(state, cells, diverged, {"model"})
     assert (again, left) == ({1, 2}, {"both", "drawn"})
     state = state.without_cells(again)
     assert find_needs(cells, Cell(7, "data, other"), state.ran, again=state.again).run == (1, 2)

@@ -193,5 +193,5 @@ def test_names_of_other_things_are_parted() -> None:
     before = take_snapshot(rank, [*rank])
     rank["listed"].append(tf.keras.layers.Dense(3))
     done = apply_delta(find_delta(before, rank, [*rank]), notebook, [*notebook], [*notebook])
-    assert done.parted == {"listed"}
+    assert done.diverged == {"listed"}
     assert len(notebook["listed"]) == 2

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from jupyter_hvd.notebook.weights import (
     find_counterparts,
-    make_owned,
+    make_weighted_object,
     outermost_objects,
     same_models,
 )
@@ -146,7 +146,7 @@ def test_parts_of_a_model_travel_with_it() -> None:
     model = tf.keras.Sequential([tf.keras.Input((2,)), layer])
     here = {"layer": layer, "kernel": layer.kernel, "model": model, "other": V}
     found = [
-        make_owned(r.value, r.paths, here, pack_value(r.value))
+        make_weighted_object(r.value, r.paths, here, pack_value(r.value))
         for r in weighted_objects(here, [*here])
     ]
     assert len(found) == 4

@@ -184,9 +184,9 @@ def living_ranks() -> Iterator[Any]:
     from jupyter_hvd.launch.rank_placement import place_ranks
     from jupyter_hvd.notebook.cluster import Cluster
     from jupyter_hvd.notebook.rank_processes import PRELOADED
-    from jupyter_hvd.ranks.forks import KeptForks
+    from jupyter_hvd.ranks.forks import ForkServerCache
 
-    forks = KeptForks(PRELOADED)
+    forks = ForkServerCache(PRELOADED)
     ranks = Cluster(place_ranks(2), forks)
     try:
         yield ranks
@@ -206,7 +206,7 @@ def test_no_secret_of_living_ranks(open_folder: Path, aftermath: Aftermath) -> N
         starting = threading.Thread(target=ranks.wait_ready, args=(lambda *_: None,))
         starting.start()
         kept.callback(starting.join)
-        token = ranks._lifelines.token
+        token = ranks._heartbeats.token
         keys = ("signatures", "encryption")
         inside = {"token": token, **{name: derive_key(token, name).decode() for name in keys}}
 
@@ -241,7 +241,7 @@ def test_a_careless_kernel_is_joined(aftermath: Aftermath) -> None:
 
 def test_nobody_else_joins_living_ranks(open_folder: Path, aftermath: Aftermath) -> None:
     """Another user tries to be a rank of `%%distribute` while TensorFlow is imported"""
-    with living_ranks() as ranks, joining([ranks._lifelines.port], open_folder) as result:
+    with living_ranks() as ranks, joining([ranks._heartbeats.port], open_folder) as result:
         ranks.wait_ready(lambda *_: None)
         pids = [ranks.rank_report(rank)["pid"] for rank in (0, 1)]
         assert [ranks.run(os.getpid).replies[rank] for rank in (0, 1)] == pids

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_hvd.verify import workspace
-from jupyter_hvd.verify.guard import Guard
+from jupyter_hvd.verify.file_guard import FileGuard
 from jupyter_hvd.verify.workspace import (
     UnconfirmedError,
     check_room,
@@ -196,9 +196,9 @@ def test_each_full_path_is_refused(user: Path, tmp_path: Path) -> None:
     """The same without ranks: each of them is refused."""
     (tmp_path / "own").mkdir()
     program = (
-        "import sys, os\nfrom pathlib import Path\nfrom jupyter_hvd.verify.guard import Guard\n"
+        "import sys, os\nfrom pathlib import Path\nfrom jupyter_hvd.verify.file_guard import Guard\n"
         f"os.chdir({str(tmp_path / 'own')!r})\nopen('notes.csv', 'w').close()\n"
-        f"sys.addaudithook(Guard(Path({str(user)!r}), Path({str(tmp_path / 'own')!r})))\n"
+        f"sys.addaudithook(FileGuard(Path({str(user)!r}), Path({str(tmp_path / 'own')!r})))\n"
     )
     before = digest(user)
     done = subprocess.run(
@@ -213,7 +213,7 @@ def test_each_full_path_is_refused(user: Path, tmp_path: Path) -> None:
 
 def test_what_the_guard_lets_through(user: Path, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(user))
-    guard = Guard(user, user / "jupyter-hvd-own")
+    guard = FileGuard(user, user / "jupyter-hvd-own")
     assert not guard.protects_path(user / "jupyter-hvd-own" / "x")
     assert not guard.protects_path(user / ".cache" / "x")
     assert not guard.protects_path(tmp_path / "elsewhere")

@@ -80,7 +80,7 @@ def main() -> int:
         seed_tensorflow,
         share_program,
     )
-    from ..guard import Guard
+    from ..file_guard import FileGuard
     from ..workspace import ORDERS_VARIABLE, list_changed_files, read_working_state, working_folder
     from .number_recorder import GLOBALS, recorder
     from .observer import Observer
@@ -116,7 +116,7 @@ def main() -> int:
         record_imports(here.resolve())
     observer = Observer(**limits, report=report)
     observer.install()
-    guard = Guard(*(Path(ordered[name]) for name in ("beside", "own", "temporary")))
+    guard = FileGuard(*(Path(ordered[name]) for name in ("beside", "own", "temporary")))
     before = read_working_state(here)
     sys.addaudithook(guard)
     errors: list[str] = []

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..ranks import remote, training_state
 from ..ranks.paths import TRAINED, AccessPath, Reached, weighted_objects
-from ..ranks.remote import Beginning, Sync
+from ..ranks.remote import InitialState, Sync
 from ..ranks.reply import Reply
 from ..ranks.serialization import (
     SMALL,
@@ -30,9 +30,9 @@ from .held_ranks import HeldRanks
 from .monitor import Run
 from .planning import CellPlan, RanksState
 from .program import masked
-from .recovery import judge_run
+from .recovery import recover_from_run
 from .transfer import Push, needs_own_call, push_values
-from .weights import Owned, make_owned, shortest_path
+from .weights import WeightedObject, make_weighted_object, shortest_path
 
 # What is to be pushed
 
@@ -95,7 +95,9 @@ def plain_values(plan: CellPlan, held: HeldRanks) -> dict[str, SerializedValue]:
     return {n: pack_value(namespace[n], limit=None) for n in sorted(used) if is_plain(namespace[n])}
 
 
-def owned_objects(held: HeldRanks, plan: CellPlan, names: Sequence[str]) -> list[Owned]:
+def collect_weighted_objects(
+    held: HeldRanks, plan: CellPlan, names: Sequence[str]
+) -> list[WeightedObject]:
     """Return the kernel's objects with weights or state, each with the weights that the ranks should have.
 
     Args:
@@ -105,7 +107,7 @@ def owned_objects(held: HeldRanks, plan: CellPlan, names: Sequence[str]) -> list
     ways = [tuple(path for path in each.paths if not path.is_unordered) for each in every]
     there = [Reached(e.value, paths) for e, paths in zip(every, ways, strict=True) if paths]
     return [
-        make_owned(each.value, each.paths, plan.needs.names, weights)
+        make_weighted_object(each.value, each.paths, plan.needs.names, weights)
         for each in there
         if (weights := _initial_weights(held, each, there)).data
     ]
@@ -144,7 +146,7 @@ def learning_rates(namespace: Mapping[str, Any], names: Sequence[str]) -> dict[A
 
 
 def sync_with(
-    held: HeldRanks, push: Push, beginning: Beginning | None, screen: CellOutput
+    held: HeldRanks, push: Push, beginning: InitialState | None, screen: CellOutput
 ) -> tuple[Sync, Push]:
     """Return what ranks receive together with a call, and those of its values that are not yet recorded as sent.
 
@@ -169,7 +171,7 @@ def push_now(
         DistributeError: the call failed.
     """
     run = push_values(held.require_cluster(), values)
-    judge_run(held, run, screen, "values could not be pushed")
+    recover_from_run(held, run, screen, "values could not be pushed")
     failed: dict[str, str] = run.replies[0]
     _report_pushed(held, values, failed, screen)
     return failed
@@ -266,7 +268,7 @@ def pull_named(held: HeldRanks, names: Sequence[str]) -> None:
     run = held.require_ready().run(
         remote.get_values, [AccessPath(name) for name in names], ranks=[0]
     )
-    judge_run(held, run, held.make_screen())
+    recover_from_run(held, run, held.make_screen())
     values: dict[str, SerializedValue] = run.replies[0]
     namespace = held.history.namespace
     for name in names:

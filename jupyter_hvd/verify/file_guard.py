@@ -84,7 +84,7 @@ EVENTS: dict[str, Callable[..., Iterator[tuple[Any, int, bool]]]] = {
 }
 
 
-class Guard:
+class FileGuard:
     """An audit hook that refuses changes to files below `protected`, except those below `work`.
 
     Args:
