@@ -56,7 +56,7 @@ def edit_around(
     elif coercion.power == -1:
         before, after = inner[0], f"{inner[1]} / {size}"
     elif coercion.kind == "lookup" and coercion.bound:
-        return f"min({inner[0]}", f"{inner[1]} * {size}, len({coercion.bound}) - 1)"
+        return f"min({inner[0]}", f"{inner[1]} * {size}, {coercion.bound} - 1)"
     elif coercion.kind == "restored":
         return f"({inner[0]}", f"{inner[1]} * {size} + {size} - 1)"
     elif coercion.power == 1:

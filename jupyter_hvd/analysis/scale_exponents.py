@@ -59,7 +59,7 @@ class Coercion:
     Attributes:
         is_whole: the expression is a whole number, and must stay one.
         reason: what asks for it, as a sentence.
-        bound: the text of what it must stay below: of the `r` of `step % p == r` p, of an index the sequence.
+        bound: the text of what it must stay below: of the `r` of `step % p == r` p, of an index the length.
     """
 
     node: cst.BaseExpression
@@ -328,8 +328,13 @@ class ScaleAnalysis:
             around = self.module.enclosing(lookup.node, cst.Subscript)
             table = around.value if around is not None else lookup.node
             has_name = isinstance(table, cst.Name | cst.Attribute)
-            text = self.module.text(table) if has_name else ""
-            yield self._make_coercion(lookup.node, Fraction(1), "lookup", reason, text)
+            length = f"len({self.module.text(table)})" if has_name else ""
+            if length and self._rounds_steps(lookup.node):
+                assert isinstance(lookup.node, cst.BinaryOperation)
+                divisor = self.module.text(lookup.node.right)
+                # min(s, length * d - 1) // d == min(s // d, length - 1)
+                length += f" * {divisor}"
+            yield self._make_coercion(lookup.node, Fraction(1), "lookup", reason, length)
 
     def _coerce_constants(self) -> Iterator[Coercion]:
         """Yield the conversions of constants, or of the counterpart that is multiplied instead."""

@@ -149,7 +149,9 @@ def read_launch_spec(text: str) -> LaunchSpec:
     fields = json.loads(text)
     fields["hosts"] = tuple(Host(**host) for host in fields["hosts"])
     launcher = fields["launcher"]
-    fields["launcher"] = Launcher(**{**launcher, "under": tuple(launcher["under"])})
+    fields["launcher"] = Launcher(
+        **{**launcher, "wrapper_command": tuple(launcher["wrapper_command"])}
+    )
     return LaunchSpec(**fields)
 
 

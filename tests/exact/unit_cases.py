@@ -120,7 +120,7 @@ for epoch in range(2):
         curve.append(train_step(inputs, targets))
 print(np.mean(curve[:10]))  # here
 """,
-        right=(("curve[:10]", "curve[: 10 // hvd.size()]"),),
+        wrong=(("max(1, 10 // hvd.size())", "10"),),
     ),
     "the last losses at each epoch": Case(
         """\
@@ -143,7 +143,7 @@ for epoch in range(2):
             saved.append(loss)
 print(len(saved))
 """,
-        right=(("{24, 48, 72}", "{24 // hvd.size(), 48 // hvd.size(), 72 // hvd.size()}"),),
+        wrong=tuple((f"max(1, {n} // hvd.size())", f"{n}") for n in (24, 48, 72)),
     ),
     "a ramp by steps": Case(
         """\
@@ -193,7 +193,7 @@ for epoch in range(2):
         step += 1
 print(total > 0)
 """,
-        right=(("step // 16 * hvd.size()", "step * hvd.size() // 16"),),
+        wrong=(("min(step * hvd.size(), len(rates) * 16 - 1) // 16", "step // 16 * hvd.size()"),),
     ),
     "a callback that counts batches": Case(
         """\
