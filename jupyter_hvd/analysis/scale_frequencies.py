@@ -369,18 +369,33 @@ class Frequencies:
 
 
 def _starts_over(counter: cst.BaseExpression, block: cst.CSTNode) -> bool:
-    """Whether a block sets a counter back: `wait = 0`, `wait -= patience`."""
+    """Whether a block sets a counter back: `wait = 0`, `wait, span = 0, 2 * span`, `wait -= patience`."""
     if not isinstance(counter, cst.Name | cst.Attribute | cst.Subscript):
         return False
     for node in nodes_in(block):
         match node:
-            case cst.Assign(targets=targets, value=value) if number_of(value) in (0, 1):
-                if any(each.target.deep_equals(counter) for each in targets):
+            case cst.Assign(targets=targets, value=value):
+                pairs = (pair for each in targets for pair in _pair_parts(each.target, value))
+                if any(number_of(v) in (0, 1) and t.deep_equals(counter) for t, v in pairs):
                     return True
             case cst.AugAssign(target=target, operator=cst.SubtractAssign()):
                 if target.deep_equals(counter):
                     return True
     return False
+
+
+def _pair_parts(
+    target: cst.BaseExpression, value: cst.BaseExpression
+) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """Yield the targets of an assignment with their values, of tuples part by part."""
+    match target, value:
+        case cst.Tuple() | cst.List(), cst.Tuple() | cst.List() if len(target.elements) == len(
+            value.elements
+        ):
+            for each, part in zip(target.elements, value.elements, strict=True):
+                yield from _pair_parts(each.value, part.value)
+        case _:
+            yield target, value
 
 
 def _advances(test: cst.BaseExpression, block: cst.CSTNode) -> bool:

@@ -1,6 +1,7 @@
-"""A fault of the start that passes by itself: Gloo of one rank finds that another does not listen yet, and aborts.
+"""A fault of the start that passes by itself: a rank's Gloo finds that another does not listen, and aborts.
 
-It happens about once in some hundreds of starts on a busy machine. Whoever starts ranks then tries once more.
+Gloo takes the first who connects for the other rank, and listens no more. So a program that tries all ports of the machine makes
+the rank that comes after it fail. Whoever starts ranks then tries once more.
 """
 
 from __future__ import annotations

@@ -341,7 +341,7 @@ def test_a_rank_that_does_not_answer_is_asked_once(tmp_path: Path) -> None:
     asked: list[str] = []
 
     lines: Any = SimpleNamespace(
-        members={name: SimpleNamespace(told={}) for name in ("rank 0", "rank 1")},
+        members={name: SimpleNamespace(description={}) for name in ("rank 0", "rank 1")},
         gone={},
         send=lambda name, _: asked.append(name),
     )

@@ -196,7 +196,7 @@ def test_each_full_path_is_refused(user: Path, tmp_path: Path) -> None:
     """The same without ranks: each of them is refused."""
     (tmp_path / "own").mkdir()
     program = (
-        "import sys, os\nfrom pathlib import Path\nfrom jupyter_hvd.verify.file_guard import Guard\n"
+        "import sys, os\nfrom pathlib import Path\nfrom jupyter_hvd.verify.file_guard import FileGuard\n"
         f"os.chdir({str(tmp_path / 'own')!r})\nopen('notes.csv', 'w').close()\n"
         f"sys.addaudithook(FileGuard(Path({str(user)!r}), Path({str(tmp_path / 'own')!r})))\n"
     )

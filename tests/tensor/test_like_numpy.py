@@ -97,7 +97,9 @@ def wrong_calls(name: str, every: int) -> list[str]:
     return found
 
 
-FUNCTIONS = sorted(set(FORMS) - {*UNDEFINED, *OF_SYMMETRIC})
+#: NumPy leaves the order open on either side of an entry (`test_prelude.py`).
+UNORDERED = ("partition", "argpartition")
+FUNCTIONS = sorted(set(FORMS) - {*UNDEFINED, *OF_SYMMETRIC, *UNORDERED})
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

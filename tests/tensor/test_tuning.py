@@ -359,13 +359,17 @@ def both_ends(x, y):
 
 
 def test_largest_entries_are_one_reduction_without_any_measuring():
-    """In a loop that JAX writes out each iteration has a reduction of its own, and the model's way compiles sooner."""
-    A, B = np.linspace(0, 1, 9).reshape(3, 3), np.linspace(0, 1, 210).reshape(70, 3)
+    """In a loop that JAX writes out each iteration has a reduction of its own, and the model's way compiles sooner.
+
+    Iterations over few numbers are one kernel.
+    """
+    A, B = np.linspace(0, 1, 1600).reshape(40, 40), np.linspace(0, 1, 2800).reshape(70, 40)
     gradient = likelihood.grad("log_A")
     assert gradient.plan(A, B).choices == DENSE
     gradient(A, B)
     assert gradient.plan(A, B).choices == DENSE
     assert gradient.plan(A, B[:5]).choices == MODEL
+    assert gradient.plan(A[:3, :3], B[:, :3]).choices == MODEL
     assert entropies.grad("x").plan(B[0] + 1).choices == MODEL
 
 

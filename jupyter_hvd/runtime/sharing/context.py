@@ -80,6 +80,7 @@ class Sharing:
         data: see `jupyter_hvd.runtime.start_shared`.
         reads_alone: this is rank 0, and it is reading for the others.
         has_shared: a call was shared; before that, gradients are equal on all ranks.
+        has_differentiated: the program has taken gradients.
         region: the call that this thread shares. whole: the nesting depth of this thread's calls that run unsharded.
         checking: this thread only checks a call, so that stateful operations that cannot be undone must not run.
         order: the order in which the rows of a batch are dealt to the ranks; None for their original order.
@@ -96,6 +97,7 @@ class Sharing:
         self.rank = 0
         self.size = 1
         self.has_shared = False
+        self.has_differentiated = False
         self.order: Any = None
         self.draws = 0
         self.listener: Callable[[Any], None] | None = None

@@ -73,6 +73,7 @@ def average_gradient(
     given = signature.bind(*args, **options)
     sources = given.arguments[name]
     refuse_variables_in_region(sources)
+    sharing.has_differentiated |= not sharing.checking
     flat = tf.nest.flatten(sources)
     own = [find_own_rows(source) for source in flat]
     if not any(own):

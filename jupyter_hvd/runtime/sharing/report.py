@@ -26,8 +26,8 @@ def report_unsharded(owner: Any, reason: str) -> None:
 
 
 def report_nothing_shared() -> None:
-    """Report at the end of a program that none of its calls was sharded, unless it was said of each."""
-    if not sharing.has_shared and not _reported:
+    """Report at the end of a program that trains that none of its calls was sharded, unless it was said of each."""
+    if sharing.has_differentiated and not sharing.has_shared and not _reported:
         report_line(
             f"no call was sharded: each of the {sharing.size} ranks did all of the work, with the same result and no speedup. "
             "Calls of Keras layers and models, and of functions marked with jupyter_hvd.runtime.share, can be sharded."
