@@ -385,8 +385,9 @@ def gates_updates(series: NumberSeries, periods: Values, timeline: Timeline) -> 
     period = periods.last
     for updates in timeline.updates:
         last = np.searchsorted(series.positions, updates, side="right") - 1
-        remainders = np.unique(series.highs[last[last >= 0]] % period)
-        if len(updates) >= POINTS and len(remainders) < min(abs(period), len(updates)):
+        last = last[last >= 0]  # a rate may be computed for the next update
+        remainders = np.unique(series.highs[last] % period)
+        if len(last) >= POINTS and len(remainders) < min(abs(period), len(last)):
             return True
     return False
 
