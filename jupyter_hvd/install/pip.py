@@ -144,7 +144,10 @@ def explain_error(said: Sequence[str], source: Source | None) -> str | None:
 
 
 def error_excerpt(command: Sequence[str], said: Sequence[str], log: Path | None) -> str:
-    """Return the compiler's error lines, and where to find the full log."""
+    """Return a command, up to ten error lines of its output, and the path of `log`, to which all output is written.
+
+    Without a log, the last 15 lines follow instead.
+    """
     errors = [line.strip() for line in said if ERROR.search(line)][:10]
     head = f"this failed: {' '.join(command[:5])} …"
     if log is None:

@@ -180,7 +180,10 @@ class TensorMagics(Magics):  # type: ignore[misc]
             raise CellError([error], self.cells) from None
 
     def _parse_subject(self, text: str) -> tuple[Any, Any]:
-        """Parse `f`, or `f(A, x)` as the function and its arguments; the call is not run."""
+        """Evaluate `f` to `(f, None)`, and `f(A, x)` to `(f, (args, kwargs))` without calling f.
+
+        What makes a function, as `f.grad("x")`, is evaluated to that function.
+        """
         try:
             tree = ast.parse(text, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):

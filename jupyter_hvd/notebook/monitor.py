@@ -106,7 +106,7 @@ class Run:
 
     @property
     def in_step(self) -> bool:
-        """Whether all ranks have come to the same end."""
+        """Whether the run was not stopped, and the ranks that replied had no error, or all the same one at the same lines."""
         ends = [reply.error for reply in self.replies.values() if isinstance(reply, Reply)]
         kinds = {e and (e.type, e.text, *((f.file, f.line) for f in e.frames)) for e in ends}
         return self.stopped is None and len(kinds) <= 1

@@ -57,7 +57,7 @@ class Instance:
     @cached_property
     @deep_recursion()
     def function(self) -> Lambda:
-        """The program of the result."""
+        """The traced function, not simplified; markers of differentiation (`stopped`, `tangent`) are resolved."""
         whole = self.traced.function
         return replace(whole, body=resolve_markers_in_term(whole.body))
 

@@ -81,7 +81,10 @@ def fit_exponents(
 
 
 def fit_doubled(pairs: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
-    """Compute the exponents of two figures from their last two values, measured at sizes that differ by a factor of 2."""
+    """Fit the exponents of two figures to their last values, at most `MOST`, at sizes that double each time.
+
+    None for fewer than `LEAST` values, or where one is not positive.
+    """
     last = pairs[-MOST:]
     return fit_exponents([2.0**k for k in range(len(last))], last)
 
