@@ -37,8 +37,8 @@ def test_benchmarks_import():
 @pytest.mark.slow
 @pytest.mark.long
 def test_every_part_has_results(tmp_path):
-    command = [sys.executable, str(BENCHMARKS / "device_run.py"), "--seconds", "150"]
-    command += ["--out", str(tmp_path), "--testing", "0.4", "--only", *PROGRAMS.values()]
+    command = [sys.executable, str(BENCHMARKS / "device_run.py"), "--seconds", "90"]
+    command += ["--out", str(tmp_path), "--testing", "0.3", "--only", *PROGRAMS.values()]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
     rows = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     parts = {row["part"]: row for row in rows}
